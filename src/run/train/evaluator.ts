@@ -9,7 +9,7 @@ import type { AnyEnvironment } from '../environments/environment.ts';
 import { type EnvironmentSet, isEnvironmentProvider } from '../environments/environment-set.ts';
 import type { EnvironmentMaker } from '../environments/load-environment.ts';
 import { closeAll, EnvironmentList } from '../environments/vector-environment.ts';
-import { policyOf } from './algorithms.ts';
+import { policyOf, type TrainedPolicy } from './algorithms.ts';
 import { type Evaluation, evaluate } from './evaluate.ts';
 import { evaluateBy } from './evaluate-function.ts';
 import { evaluationOf, type TrainOptions } from './options.ts';
@@ -24,22 +24,39 @@ const SEEDS = 2 ** 31;
 
 export class Evaluator {
   readonly weights: Float32Array;
-  readonly policy: ReturnType<typeof policyOf>;
+  readonly policy: TrainedPolicy;
   readonly #mailbox: WeightMailbox;
   readonly #environments: EnvironmentSet;
   readonly #stack: number;
   readonly #by: TrainPlan['evaluation']['evaluate'];
   /** draws another seed for each evaluation */
   readonly #random: Random;
+  /** returns a new policy that acts greedily */
+  readonly #make: () => TrainedPolicy | Promise<TrainedPolicy>;
   #version = 0;
+  /** version of the weights that were evaluated last */
+  #evaluated = 0;
 
-  constructor(
-    { learner, seed, noise, stack, evaluation }: TrainPlan,
+  static async open(
+    plan: TrainPlan,
     mailbox: WeightMailbox,
     environments: EnvironmentSet,
+  ): Promise<Evaluator> {
+    const { learner, seed, noise } = plan;
+    const make = () => policyOf(learner.policy, { greedy: true, seed, noise });
+    return new Evaluator(plan, mailbox, environments, make, await make());
+  }
+
+  private constructor(
+    { seed, stack, evaluation }: TrainPlan,
+    mailbox: WeightMailbox,
+    environments: EnvironmentSet,
+    make: () => TrainedPolicy | Promise<TrainedPolicy>,
+    policy: TrainedPolicy,
   ) {
     this.weights = new Float32Array(mailbox.length);
-    this.policy = policyOf(learner.policy, { greedy: true, seed, noise });
+    this.#make = make;
+    this.policy = policy;
     this.#mailbox = mailbox;
     this.#environments = environments;
     this.#stack = stack;
@@ -61,33 +78,37 @@ export class Evaluator {
     this.policy.load(this.weights);
   }
 
+  /** Returns a new policy that acts greedily by these weights. */
+  async policyOf(weights: Float32Array): Promise<TrainedPolicy> {
+    const policy = await this.#make();
+    policy.load(weights);
+    return policy;
+  }
+
   /**
    * Evaluates the newest weights. If `newest` is false, evaluates the weights of the previous call
-   * again. `steps` is the number of environment steps so far. Resolves with null if no weights were published, or if the signal ended the evaluation.
+   * again. `steps` is the number of environment steps so far. The result's `again` is true if these
+   * weights were evaluated before. Resolves with null if no weights were published, or if the signal
+   * ended the evaluation.
    */
   async evaluate(
     episodes: number,
     { newest, steps }: { newest: boolean; steps: number },
     signal: AbortSignal,
-  ): Promise<Pick<Evaluation, 'meanReturn' | 'deviation'> | null> {
+  ): Promise<(Pick<Evaluation, 'meanReturn' | 'deviation'> & { again: boolean }) | null> {
     if (newest) this.take();
     if (this.#version === 0) return null;
     const seed = this.#random.below(SEEDS);
     const { policy } = this;
+    const common = { policy, episodes, seed, signal };
+    const environments = this.#environments;
     try {
-      if (this.#by) {
-        const weights = this.weights.slice();
-        return await evaluateBy(this.#by, { policy, weights, episodes, seed, signal, steps });
-      }
-      const { meanReturn, deviation } = await evaluate({
-        environments: this.#environments,
-        policy,
-        stack: this.#stack,
-        episodes,
-        seed,
-        signal,
-      });
-      return { meanReturn, deviation };
+      const { meanReturn, deviation } = this.#by
+        ? await evaluateBy(this.#by, { ...common, weights: this.weights.slice(), steps })
+        : await evaluate({ ...common, environments, stack: this.#stack });
+      const again = this.#evaluated === this.#version;
+      this.#evaluated = this.#version;
+      return { meanReturn, deviation, again };
     } catch (error) {
       if (signal.aborted) return null;
       throw error;

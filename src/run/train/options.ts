@@ -9,6 +9,7 @@ import { parseEvery } from '../checkpoint/every.ts';
 import type { Explore, Policy } from '../environments/explore.ts';
 import type { LearnerChoice, TrainedPolicy } from './algorithms.ts';
 import type { EvaluateFunction } from './evaluate-function.ts';
+import type { EvaluatedWeights } from './evaluated-weights.ts';
 import type { CurvePoint, TrainParts } from './progress.ts';
 
 /** Options of train(). A resumed training keeps the saved values of omitted options. */
@@ -101,8 +102,11 @@ export interface TrainOptions<P extends Policy = TrainedPolicy> {
   signal?: AbortSignal;
   /** whether progress is shown on the terminal, default false */
   display?: boolean;
-  /** function that receives each evaluation, as a point of the curve */
-  onPoint?: (point: CurvePoint) => void;
+  /**
+   * function that receives each evaluation: a point of the curve, and the weights. train() awaits
+   * its result
+   */
+  onPoint?: (point: CurvePoint, evaluated: EvaluatedWeights<P>) => unknown;
   /**
    * function that receives the parts before they run, for example to serve a live page. train()
    * awaits its result

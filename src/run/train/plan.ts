@@ -16,11 +16,18 @@ export interface TrainPlan
   extends Required<
     Omit<
       TrainOptions,
-      'learner' | 'explore' | 'evaluation' | 'environmentOptions' | 'checkpoint' | 'dump'
+      | 'learner'
+      | 'explore'
+      | 'evaluation'
+      | 'environmentOptions'
+      | 'checkpoint'
+      | 'dump'
+      | 'onPoint'
     >
   > {
   checkpoint: TrainOptions['checkpoint'] | null;
   environmentOptions: unknown;
+  onPoint?: TrainOptions['onPoint'];
   dump?: string | URL;
   learner: LearnerPlan;
   algorithm: LearnerChoice['algorithm'];
@@ -95,7 +102,6 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
     noise: 0.1,
     display: false,
     signal: new AbortController().signal,
-    onPoint: () => {},
     onOpen: () => {},
     ...options,
     seed,

@@ -3,6 +3,7 @@
 import type { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
 import type { CollectorPool } from '../collectors/collector-pool.ts';
+import type { Policy } from '../environments/explore.ts';
 import type { TrainedPolicy } from './algorithms.ts';
 
 /** An evaluation of the newest weights. */
@@ -47,8 +48,17 @@ export interface TrainParts {
   readonly checkpoint?: Checkpoint;
 }
 
+/** The weights with the greatest mean return of all evaluations. */
+export interface BestWeights<P extends Policy = TrainedPolicy> {
+  /** evaluation of the weights */
+  readonly point: CurvePoint;
+  readonly weights: Float32Array;
+  /** policy that acts greedily by `weights` */
+  readonly policy: P;
+}
+
 /** The result of train(). */
-export interface TrainResult {
+export interface TrainResult<P extends Policy = TrainedPolicy> {
   /** whether the goal was reached, and confirmed by other episodes */
   readonly solved: boolean;
   /**
@@ -72,8 +82,13 @@ export interface TrainResult {
   readonly curve: readonly CurvePoint[];
   /** the published weights of the learner that were last evaluated */
   readonly weights: Float32Array;
-  /** policy that acts greedily by `weights`. encodeOnnx() accepts it */
-  readonly policy: TrainedPolicy;
+  /** policy that acts greedily by `weights` */
+  readonly policy: P;
+  /**
+   * the weights of the evaluation with the greatest mean return, the later of equals. If weights
+   * were evaluated again, their last evaluation counts. Null if no evaluation ended
+   */
+  readonly best: BestWeights<P> | null;
 }
 
 /** Targets with which the progress is compared. */

@@ -18,6 +18,7 @@ import { extraOf } from '../checkpoint/extra.ts';
 import type { CheckpointParts } from '../checkpoint/parts.ts';
 import type { CollectorPool } from '../collectors/collector-pool.ts';
 import type { AnyLearner } from './algorithms.ts';
+import type { SavedBest } from './evaluated-weights.ts';
 import type { TrainOptions } from './options.ts';
 import type { TrainPlan } from './plan.ts';
 import type { CurvePoint } from './progress.ts';
@@ -38,6 +39,8 @@ export interface TrainCounts {
   readonly curve: readonly CurvePoint[];
   /** the result that reached the goal, if any. Checkpoints of earlier versions do not have it */
   readonly solved?: Solved | null;
+  /** the best weights so far. Checkpoints of earlier versions do not have them */
+  readonly best?: SavedBest | null;
 }
 
 interface TrainParts {

@@ -17,6 +17,7 @@ import { CollectorPool } from '../collectors/collector-pool.ts';
 import type { EnvironmentSet } from '../environments/environment-set.ts';
 import { environmentMaker } from '../environments/load-environment.ts';
 import { type AnyLearner, publishedOf } from './algorithms.ts';
+import { Best, savePolicy } from './evaluated-weights.ts';
 import { Evaluator, openEvaluated } from './evaluator.ts';
 import { showProgress } from './live-display.ts';
 import { ObservationRows } from './observation-rows.ts';
@@ -112,6 +113,7 @@ class Training {
   readonly #evaluated: EnvironmentSet;
   readonly #resumption: Resumption;
   readonly #curve: CurvePoint[] = [];
+  #best = new Best(null);
   readonly #scalars: Record<string, number> = {};
   #ticks = 0;
   #begin = performance.now();
@@ -154,20 +156,21 @@ class Training {
     using rows = new ObservationRows(device, plan);
     await using pipeline = await this.#open(buffer, learner, rows, mailbox);
     this.#waitingFor = () => pipeline.waitingFor();
-    const evaluator = new Evaluator(plan, mailbox, this.#evaluated);
+    const evaluator = await Evaluator.open(plan, mailbox, this.#evaluated);
     await using kept = await TrainCheckpoint.of(
       plan,
       { buffer, learner, pipeline, mailbox },
       this.#resumption,
     );
     await using pool = await this.#collectors(buffer, mailbox, kept.collectors);
-    if (pool === null) return this.#result(evaluator, null, null);
+    if (pool === null) return await this.#result(evaluator, null, null);
     this.#collected = () => pool.statistics();
     this.#goOn(kept.before);
     const checkpoint = await kept.begin(pool, () => ({
       seconds: this.progress().seconds,
       curve: [...this.#curve],
       solved: this.#solved,
+      best: this.#best.now,
     }));
     // The limits apply to the whole training, so the ticks, seconds and result of earlier runs
     // count.
@@ -184,7 +187,7 @@ class Training {
       this.#seconds = kept.before?.seconds ?? null;
       evaluator.take(reached?.weights);
       return dumped(
-        this.#result(evaluator, reached?.meanReturn ?? null, this.#curve.at(-1) ?? null),
+        await this.#result(evaluator, reached?.meanReturn ?? null, this.#curve.at(-1) ?? null),
       );
     }
     const opened = { pipeline: pipeline as ReplayPipeline, collectors: pool };
@@ -226,7 +229,7 @@ class Training {
       this.#solved =
         meanReturn >= plan.goal ? { meanReturn, weights: evaluator.weights.slice() } : null;
       await kept.last();
-      return await dumped(this.#result(evaluator, solved, last));
+      return await dumped(await this.#result(evaluator, solved, last));
     } finally {
       stop.abort();
       await Promise.allSettled([running, ended]);
@@ -239,6 +242,7 @@ class Training {
     this.#ticks = before?.ticks ?? 0;
     this.#curve.push(...(before?.curve ?? []));
     this.#solved = before?.solved ?? null;
+    this.#best = new Best(before?.best ?? null);
   }
 
   /** Opens the collectors. Resolves with null if the signal aborts before they are created. */
@@ -289,11 +293,13 @@ class Training {
    * Returns the result. `solved` is the confirmed mean return. `last` is the last evaluation, null
    * if it was ended early.
    */
-  #result(
-    { weights, policy }: Evaluator,
+  async #result(
+    evaluator: Evaluator,
     solved: number | null,
     last: CurvePoint | null,
-  ): TrainResult {
+  ): Promise<TrainResult> {
+    const { weights, policy } = evaluator;
+    const best = this.#best.now;
     const { goal, signal } = this.plan;
     const { steps, updates, seconds } = this.progress();
     const meanReturn = solved ?? this.#curve.at(-1)?.meanReturn ?? null;
@@ -308,6 +314,7 @@ class Training {
       curve: this.#curve,
       weights,
       policy,
+      best: best && { ...best, policy: await evaluator.policyOf(best.weights) },
     };
   }
 
@@ -369,17 +376,26 @@ class Training {
       signal,
     );
     if (result === null) return null;
+    const { meanReturn, deviation } = result;
     const at = again ?? { steps, updates, seconds };
     const point = {
       steps: at.steps,
       updates: at.updates,
       seconds: at.seconds,
       episodes,
-      ...result,
+      meanReturn,
+      deviation,
     };
     if (this.#curve.at(-1)?.steps === point.steps) this.#curve.pop();
     this.#curve.push(point);
-    this.plan.onPoint(point);
+    const weights = evaluator.weights.slice();
+    this.#best.take(point, weights, result.again);
+    const { onPoint } = this.plan;
+    if (onPoint) {
+      const policy = await evaluator.policyOf(weights);
+      const save = (path: string | URL) => savePolicy(policy, weights, path);
+      await onPoint(point, { weights: weights.slice(), policy, save });
+    }
     return point;
   }
 
