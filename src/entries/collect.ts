@@ -3,6 +3,7 @@
 import '../assembly.ts';
 
 export type {
+  ActionMask,
   AnyEnvironment,
   Environment,
   EnvironmentContext,

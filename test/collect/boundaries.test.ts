@@ -235,6 +235,7 @@ describe('observations and actions of environments', () => {
     const two = (...values: number[]) => Uint8Array.from(values);
     const set = {
       ...{ count: 2, spaces, skipped: Uint8Array.of(1, 0), going: 2, begin() {}, step() {} },
+      ...{ actionMask: null, nextActionMask: null },
       obs: Float32Array.of(1, 2, 3, 4),
       nextObs: Float32Array.of(5, 6, 7, 8),
       rewards: Float32Array.of(9, 10),

@@ -300,7 +300,8 @@ export class CollectorPool implements AsyncDisposable {
     } catch (error) {
       const cause = causeOf(error);
       const why = `collector ${setup.worker} failed: ${(cause as Error)?.message ?? String(cause)}${placeOf(cause, this.#module)}`;
-      if (this.#opened && this.#restartsLeft > 0 && Atomics.load(this.#control, STOP) === 0) {
+      const mayRestart = this.#opened && this.#restartsLeft > 0 && !isFinal(error);
+      if (mayRestart && Atomics.load(this.#control, STOP) === 0) {
         this.#restartsLeft--;
         process.emitWarning(`${why}; it is restarted`, 'CollectorWarning');
         return this.#run({ ...setup, restarts: setup.restarts + 1, resume: null });
@@ -341,6 +342,10 @@ const causeOf = (error: unknown): unknown =>
   typeof error === 'object' && error !== null && 'thrown' in error
     ? fromPlain((error as CollectorThrew).thrown)
     : error;
+
+/** Returns whether a restart cannot mend the error, such as an illegal action of the policy. */
+const isFinal = (error: unknown): boolean =>
+  (error as Partial<CollectorThrew> | null | undefined)?.final === true;
 
 /**
  * Warns of a failure after a collector's end, such as that of a timer or socket that it did not

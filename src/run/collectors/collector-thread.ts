@@ -24,6 +24,7 @@ import type {
   CollectorFactory,
 } from './collector.ts';
 import { HOLD, OPENER_BELL, READY, STOP } from './control-block.ts';
+import { isNeverRestarted } from './never-restarted.ts';
 import { StatisticsPages, type StatisticsShare, type StatisticsWriter } from './statistics.ts';
 
 /**
@@ -74,6 +75,8 @@ export type HoldAnswer = { readonly hold: number } & (
  */
 export interface CollectorThrew {
   readonly thrown: unknown;
+  /** whether a restart cannot mend the error */
+  readonly final: boolean;
 }
 
 /**
@@ -86,7 +89,10 @@ export default async function collectUntilStopped(setup: CollectorSetup): Promis
   } catch (error) {
     // Wraps the exception in an object, because the thread pool treats a thrown null or undefined
     // as a result.
-    throw { thrown: toPlain(error) } satisfies CollectorThrew;
+    throw {
+      thrown: toPlain(error),
+      final: isNeverRestarted(error),
+    } satisfies CollectorThrew;
   }
 }
 

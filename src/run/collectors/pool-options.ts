@@ -28,7 +28,10 @@ interface PoolOptions<B> {
   workers?: number;
   /** seed that every factory receives, a whole number of at least 0, default 0 */
   seed?: number;
-  /** number of times that failed collectors are recreated before the pool fails, default 0 */
+  /**
+   * number of times that failed collectors are recreated before the pool fails, default 0. An
+   * illegal action of the policy fails the pool at once
+   */
   restart?: number;
   /**
    * the `collectors` of Checkpoint.restore(), from which the workers resume. The number of workers

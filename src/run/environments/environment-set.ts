@@ -35,6 +35,17 @@ export interface SteppedSet {
   readonly obs: TypedArray;
   /** each environment's observation after its last action, even if that ended the episode */
   readonly nextObs: TypedArray;
+  /**
+   * legal actions of each environment's current observation, as `obs`: count × n bytes, 1 for a
+   * legal action. The bytes of an environment whose episode is over are 0. Null before begin(), and
+   * for environments that give no masks
+   */
+  readonly actionMask: Uint8Array | null;
+  /**
+   * legal actions after each environment's last action, as `nextObs`: count × n bytes. They may all
+   * be 0 if the step terminated. Null if `actionMask` is null
+   */
+  readonly nextActionMask: Uint8Array | null;
   /** reward of each environment's last step */
   readonly rewards: Float32Array;
   /** 1 for each environment whose last step terminated the episode */
@@ -57,7 +68,8 @@ export interface SteppedSet {
    * returns one.
    *
    * @param actions count × size values, one environment after the other
-   * @throws {RangeError} for another number of values, and for an action outside the space
+   * @throws {RangeError} for another number of values, for an action outside the space, and for an
+   *   action that is illegal by `actionMask`. No environment has taken the step then
    */
   step(actions: ArrayLike<number>): void | Promise<void>;
 }

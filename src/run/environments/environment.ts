@@ -7,6 +7,12 @@ import type { Box, Discrete } from './spaces.ts';
  */
 export type Observation = ArrayLike<number>;
 
+/**
+ * The legal actions of a state, for an action space of n actions: n entries, and an entry that is
+ * not zero (or is true) marks a legal action. Hotslot copies the entries at once.
+ */
+export type ActionMask = ArrayLike<number | boolean>;
+
 /** The result of a step. */
 export interface Step {
   /** observation after the action, also after the last step of an episode */
@@ -20,6 +26,11 @@ export interface Step {
    * bootstraps from `obs`.
    */
   readonly truncated?: boolean;
+  /**
+   * legal actions of the state after the action, default: those of `actionMask()`. After a step
+   * that terminated, it may be missing, empty or all zero
+   */
+  readonly actionMask?: ActionMask | null | undefined;
 }
 
 type Soon<T> = T | Promise<T>;
@@ -45,14 +56,26 @@ export interface Environment<A = never> {
    *
    * @param seed seed of the episode, different for each episode. Equal seeds must give equal
    *   episodes
+   * @returns the observation, or an object with it and with the legal actions of the first state
    */
-  reset(seed: number): Soon<Observation | { readonly obs: Observation }>;
+  reset(
+    seed: number,
+  ): Soon<
+    Observation | { readonly obs: Observation; readonly actionMask?: ActionMask | null | undefined }
+  >;
   /**
    * Takes a step. After the last step of an episode, reset() is called before the next step().
    *
    * @param action a number from 0 on, or for a box an array that is valid until the step is over
    */
   step(action: A): Soon<Step>;
+  /**
+   * Returns the legal actions of the current state, for an action space of at most 4,096 actions.
+   * Hotslot calls it after each reset() and each step(), unless their results have an `actionMask`.
+   * Policies then choose among these actions, and an illegal action throws a RangeError. An
+   * environment gives masks after each reset() and each step(), or never.
+   */
+  actionMask?(): ActionMask | null | undefined;
   /** Closes the environment when its collector ends. */
   close?(): Soon<void>;
 }

@@ -8,11 +8,14 @@ import { checkCount, describeValue } from '../../base/checks.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { takeActions } from './actions.ts';
-import type { AnyEnvironment, Environment, Observation, Step } from './environment.ts';
+import type { ActionMask, AnyEnvironment, Environment, Observation, Step } from './environment.ts';
 import type { EnvironmentSet, EpisodeHooks, SteppedSet } from './environment-set.ts';
+import { ActionMasks } from './masks.ts';
 import { checkSameSpaces, observationArray, type Spaces, spacesOf } from './spaces.ts';
 
 type Actable = Environment<number | Float32Array>;
+type MaybeMask = ActionMask | null | undefined;
+type First = Observation | { readonly obs: Observation; readonly actionMask?: MaybeMask };
 
 class VectorEnvironment implements SteppedSet {
   readonly count: number;
@@ -34,6 +37,7 @@ class VectorEnvironment implements SteppedSet {
   readonly #actions: Float32Array;
   readonly #parts: readonly Float32Array[];
   readonly #isFloat: boolean;
+  readonly #masks: ActionMasks;
   #closed = false;
 
   /** Creates the set. begin() resets the environments for the first time. */
@@ -62,6 +66,14 @@ class VectorEnvironment implements SteppedSet {
     const { size } = spaces.action;
     this.#actions = new Float32Array(count * size);
     this.#parts = environments.map((_, i) => this.#actions.subarray(i * size, (i + 1) * size));
+    this.#masks = new ActionMasks(spaces, count, this.#name);
+  }
+
+  get actionMask(): Uint8Array | null {
+    return this.#masks.current;
+  }
+  get nextActionMask(): Uint8Array | null {
+    return this.#masks.next;
   }
 
   begin(): void | Promise<void> {
@@ -70,7 +82,9 @@ class VectorEnvironment implements SteppedSet {
   }
 
   step(actions: ArrayLike<number>): void | Promise<void> {
-    takeActions(actions, this.#actions, this.spaces, this.count, this.#name);
+    const mask = this.#masks.current;
+    const legal = mask === null ? undefined : { mask, when: this.#when };
+    takeActions(actions, this.#actions, this.spaces, this.count, this.#name, legal);
     const discrete = this.spaces.action.kind === 'discrete';
     return this.#each((i) => {
       if (this.#rests[i] === 1) return;
@@ -122,9 +136,12 @@ class VectorEnvironment implements SteppedSet {
     if (typeof truncated !== 'boolean') throw this.#noFlag(i, 'truncated', truncated);
     this.#copy(i, obs, this.nextObs, 'step()', terminated);
     this.rewards[i] = reward;
-    this.#returns[i]! += reward;
-    const length = ++this.#lengths[i]!;
+    const length = (this.#lengths[i] as number) + 1;
     const cut = !terminated && (truncated || length >= (this.#limits[i] as number));
+    const mask = step.actionMask ?? this.#environments[i]?.actionMask?.();
+    this.#masks.afterStep(i, mask, terminated, this.#when);
+    this.#lengths[i] = length;
+    this.#returns[i]! += reward;
     this.terminated[i] = terminated ? 1 : 0;
     this.truncated[i] = cut ? 1 : 0;
     if (terminated || cut) {
@@ -133,6 +150,7 @@ class VectorEnvironment implements SteppedSet {
     }
     const { size } = this.spaces.observation;
     for (let at = i * size; at < (i + 1) * size; at++) this.obs[at] = this.nextObs[at] as number;
+    this.#masks.goOn(i);
   }
 
   #begin(i: number): void | Promise<void> {
@@ -141,12 +159,21 @@ class VectorEnvironment implements SteppedSet {
     if (seed === null) {
       this.#rests[i] = 1;
       this.going--;
+      this.#masks.rest(i);
       return;
     }
     const first = (this.#environments[i] as Actable).reset(seed);
-    if (isPromise(first))
-      return first.then((first) => this.#copy(i, bare(first), this.obs, 'reset()'));
-    this.#copy(i, bare(first), this.obs, 'reset()');
+    if (isPromise(first)) return first.then((first) => this.#take(i, first));
+    this.#take(i, first);
+  }
+
+  /** Checks and copies the result of a reset. */
+  #take(i: number, first: First): void {
+    if (this.#closed) return;
+    const isObject = typeof first === 'object' && first !== null && 'obs' in first;
+    this.#copy(i, isObject ? first.obs : first, this.obs, 'reset()');
+    const mask = isObject ? first.actionMask : undefined;
+    this.#masks.afterReset(i, mask ?? this.#environments[i]?.actionMask?.());
   }
 
   /**
@@ -195,9 +222,7 @@ class VectorEnvironment implements SteppedSet {
     );
   }
   #name = (i: number): string => this.#hooks.name?.(i) ?? `environment ${i}`;
-  #when(i: number): string {
-    return `, in step ${(this.#lengths[i] as number) + 1} of its episode`;
-  }
+  #when = (i: number): string => `, in step ${(this.#lengths[i] as number) + 1} of its episode`;
 }
 
 /** Closes every environment, even if one of them throws. Then rejects with the first error. */
@@ -253,10 +278,6 @@ function checkedSpaces(environment: AnyEnvironment): Spaces {
       );
   return spaces;
 }
-
-/** Returns the observation from a result of reset(), which may be an object with `obs`. */
-const bare = (first: Observation | { readonly obs: Observation }): Observation =>
-  typeof first === 'object' && first !== null && 'obs' in first ? first.obs : first;
 
 const isPromise = <T>(value: T | Promise<T>): value is Promise<T> =>
   typeof (value as { then?: unknown } | null)?.then === 'function';

@@ -25,6 +25,8 @@ export class GymnasiumSteps implements SteppedSet {
   readonly spaces: Spaces;
   readonly obs: TypedArray;
   readonly nextObs: TypedArray;
+  readonly actionMask = null;
+  readonly nextActionMask = null;
   readonly rewards: Float32Array;
   readonly terminated: Uint8Array;
   readonly truncated: Uint8Array;
