@@ -49,7 +49,8 @@ struct Reach {
   // argument that gave this distance.
   uint64_t step = 0;
   const char* step_name = nullptr;
-  // The element type, if a whole number of the launch gives it, else null.
+  // The element type, if it is a type other than float and int32, or if a whole number of the
+  // launch gives it. Else null.
   const ElementType* type = nullptr;
   // Bytes that a device loads or stores at once. The tensor's address must be a multiple of this
   // number.

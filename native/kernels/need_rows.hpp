@@ -107,4 +107,12 @@ inline void categorical_draw(const KernelArgs&, Check& check) {
   check.vector(2, rows);
 }
 
+// The words are uint32. A tensor of another type has no bits to unpack.
+inline void unpack_bits(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns"),
+                words = (columns - 1) / 32 + 1;
+  check.matrix(0, rows, columns, check.stride(2, "out_stride", columns));
+  check.matrix(1, rows, words, check.stride(3, "words_stride", words), &element_types[GK_UINT32]);
+}
+
 }  // namespace hotslot::needs

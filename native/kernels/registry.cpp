@@ -291,6 +291,7 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(scatter_along_rows),
         in_place({2}, HOTSLOT_KERNEL(gather_along_rows)),
         HOTSLOT_KERNEL(categorical_draw),
+        HOTSLOT_KERNEL(unpack_bits),
         in_place({1}, HOTSLOT_KERNEL(copy2d)),
         HOTSLOT_KERNEL(copy4d),
         in_place({1}, HOTSLOT_KERNEL(convert)),

@@ -386,6 +386,12 @@ export const kernels = {
     wholes: ['rows', 'columns', 'logitsStride'],
     reals: [],
   },
+  unpack_bits: {
+    writes: 1,
+    tensors: ['out', 'words'],
+    wholes: ['rows', 'columns', 'outStride', 'wordsStride'],
+    reals: [],
+  },
   copy2d: {
     writes: 1,
     tensors: ['y', 'x'],

@@ -24,6 +24,8 @@ function sized(
   const tensors = kernels[kernel].tensors.map((name, i) => {
     const n = Math.ceil((reach[2 * i] as number) / 4);
     if (name === 'ends') return Int32Array.from({ length: n }, (_, part) => 17 * (part + 1));
+    if (name === 'words')
+      return Uint32Array.from({ length: n }, (_, at) => Math.imul(at + 1, 2654435761) >>> 0);
     if (name === 'counter') return Int32Array.of(8);
     if (name === 'program') return chainProgram();
     if (kernel === 'count_non_finite' && name === 'found') return new Int32Array(n);
@@ -112,6 +114,9 @@ const all: readonly (readonly [
   ['scatter_along_rows', [rows, columns, 54, 55, 56]],
   ['gather_along_rows', [rows, columns, 9, 54, 10, 55]],
   ['categorical_draw', [500, columns, 54]],
+  ...[1, 31, 32, 33, 64, 65, 4096].map(
+    (n) => ['unpack_bits', [rows, n, n + 1, Math.ceil(n / 32) + 2]] as const,
+  ),
   ['layer_norm', [rows, 301, 302, 303], [1e-5]],
   ['layer_norm_backward', [rows, 301, 302, 303, 304, 305]],
   ...[-1, 9, 12, 13].map((op) => ['norm_act', [rows, 301, 302, 303, op], [1e-5]] as const),

@@ -418,6 +418,14 @@ inline void compare_traced() {
                        beta == 0 ? 0 : lda * std::max(m, k), trans ? 3 : 0, ldc * m + 2},
                       {-0.75, beta}, kept(beta));
     }
+  for (int64_t columns : brief ? Words{1, 32, 33, 65} : Words{1, 31, 32, 33, 64, 65, 4096})
+    for (int64_t apart : {0, 3}) {
+      const int64_t words = (columns - 1) / 32 + 1;
+      compare_forms("unpack_bits", {5, columns, columns + apart, words + apart}, {},
+                    [](Buffers& b) {
+                      for (uint32_t& word : b[1]) word = uint32_t(generator());
+                    });
+    }
   for (const auto& s : {Words{33, 6}, {130, 1}, {2, brief ? 40 : 300}})
     compare_forms("categorical_draw", {s[0], s[1], s[1] + 2}, {}, [](Buffers& b) {
       for (size_t i = 0; i < b[1].size(); i++)

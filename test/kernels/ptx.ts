@@ -213,6 +213,11 @@ function instructionOf(instruction: string, returned: string | undefined): strin
         ? arithmetic(sign)
         : refuse();
     }
+    case 'mad': {
+      const unsigned = typed(type).replace('s', 'u');
+      const [x, y, z] = [value(a, unsigned), value(b, unsigned), value(c, unsigned)];
+      return is('lo.s32') ? into(`${unsigned}(${x} * ${y} + ${z})`) : refuse();
+    }
     case 'div':
       if (is('rn.f32')) return into(`${value(a, 'f32')} / ${value(b, 'f32')}`);
       return whole ? into(`quotient<${type}>(${value(a, type)}, ${value(b, type)})`) : refuse();

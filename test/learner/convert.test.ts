@@ -217,7 +217,7 @@ describe('convert()', () => {
       });
     launch(halves, dtypes.float16.code)();
     expect(refusal(launch(halves, dtypes.uint16.code)).message).to.equal(
-      "kernel 'convert': tensor 1 is float16, but its dtype number is uint16",
+      "kernel 'convert': tensor 1 is float16, but this launch takes uint16",
     );
     expect(refusal(launch(halves, dtypes.int64.code)).code).to.equal('ERR_HOTSLOT_ARGUMENT');
     expect(refusal(launch(halves, 13)).message).to.include('dtype must be at most 12, got 13');

@@ -782,6 +782,9 @@ void test_refusals() {
   refused("gather", {4, 3, 0, 3, 3}, {}, "table_rows must be at least 1, got 0");
   refused("gather", {4, 3, 9, 3, 2}, {},
           "table_stride must be at least the row's 3 elements, got 2");
+  refused("unpack_bits", {4, 0, 3, 1}, {}, "columns must be at least 1, got 0");
+  refused("unpack_bits", {4, 33, 33, 1}, {},
+          "words_stride must be at least the row's 2 elements, got 1");
   refused("convert", {4, 3, 3, 3, 13}, {1, 0}, "dtype must be at most 12, got 13");
   refused("convert", {4, 3, 3, 2, 3}, {1, 0},
           "x_stride must be at least the row's 3 elements, got 2");

@@ -350,6 +350,23 @@ void test_draws() {
   }
 }
 
+void test_bits() {
+  for (int64_t columns : {1, 31, 32, 33, 64, 65, 4096})
+    for (int64_t apart : {0, 2}) {
+      const int64_t rows = 7, used = (columns + 31) / 32, os = columns + apart, ws = used + apart;
+      const Floats out(matrix(rows, columns, os)), want(out);
+      std::vector<int32_t> words(size_t((rows - 1) * ws + used));
+      for (int32_t& word : words) word = int32_t(generator());
+      for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+          const auto word = uint32_t(words[size_t(i * ws + j / 32)]);
+          want[i * os + j] = word / (1u << j % 32) % 2 ? 1.0f : 0.0f;
+        }
+      launch("unpack_bits", {out, words}, {rows, columns, os, ws}, {});
+      equal("unpack_bits", out, want);
+    }
+}
+
 void test_refused_layouts() {
   const Kernel* copy = find_kernel("copy4d");
   Reach reach[max_pointers];
@@ -370,5 +387,6 @@ void test_refused_layouts() {
 
 void test_traced() {
   test_copies(), test_chains(), test_selections(), test_slopes(), test_softmax_backward(),
-      test_cumsum(), test_sorts(), test_batches(), test_draws(), test_refused_layouts();
+      test_cumsum(), test_sorts(), test_batches(), test_draws(), test_bits(),
+      test_refused_layouts();
 }

@@ -234,8 +234,7 @@ void check_launch(const Launch& call, const Rows* rows) {
     const Span& span = call.spans[i];
     const ElementType* const type = reach[i].type;
     if (rows && type && type != rows[i].type)
-      throw argument(which(i), " is ", rows[i].type->name, ", but its dtype number is ",
-                     type->name);
+      throw argument(which(i), " is ", rows[i].type->name, ", but this launch takes ", type->name);
     if (rows)
       if (const std::string wrong = lies_elsewhere(reach[i], rows[i]); !wrong.empty())
         throw range(which(i), wrong);

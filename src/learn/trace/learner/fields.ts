@@ -4,12 +4,14 @@
  */
 import { describeValue } from '../../../base/checks.ts';
 import { type DType, dtypes } from '../../../base/dtype.ts';
+import { checkMaskSize } from '../../../base/mask-bits.ts';
 import type { Device, Stream } from '../../../device/device.ts';
 import { Tensor } from '../../../device/device.ts';
 import { DiscountColumn, endsOf, given } from '../../batch.ts';
 import { checkColumn, checkRows } from '../../checks.ts';
 import { convert } from '../../convert.ts';
-import { checkedShape, countOf, type Shape, shown, sizeOf } from '../shapes.ts';
+import { checkMask, maskFloats } from '../../masks.ts';
+import { checkedShape, type Shape, shown, sizeOf } from '../shapes.ts';
 import {
   checkedNumber,
   checkOptions,
@@ -28,7 +30,8 @@ type Floats = Tensor<'float32'>;
  * - the shape of a row, such as [84], for float32. A field of shape [] may have any dtype,
  * - 'index' for one whole number a row, of any dtype,
  * - an object with a shape and a dtype. The update computes scale · element + shift in float32,
- * - { mask: n } for n conditions a row, as bool, uint8 or float32,
+ * - { mask: n } for n conditions a row, at most 4,096, as bits in uint32 [rows, ⌈n / 32⌉], or as bool,
+ *   uint8 or float32 [rows, n],
  * - { gamma } for the factor of the bootstrap, [], as built-in learners compute it: from `discounts`, or
  *   from `terminated`, or from `dones` and `truncated`, whichever the batch has. Default 0.99
  */
@@ -56,11 +59,13 @@ export interface BatchField {
   readonly any: boolean;
   /** discount of one step, or undefined for the default. Null for other fields */
   readonly gamma: number | undefined | null;
+  /** whether the field is a mask, whose elements may be bits */
+  readonly mask: boolean;
 }
 
 export function checkField(name: string, described: unknown): BatchField {
   const what = `learner: batch field '${name}'`;
-  const plain = { name, dtype: 'float32' as DType, scale: 1, shift: 0, gamma: null };
+  const plain = { name, dtype: 'float32' as DType, scale: 1, shift: 0, gamma: null, mask: false };
   if (described === 'index') return { ...plain, shape: [], any: true };
   if (Array.isArray(described)) {
     const shape = checkedShape(what, described, refuseRange);
@@ -73,8 +78,8 @@ export function checkField(name: string, described: unknown): BatchField {
   if ('mask' in (described as object)) {
     checkOptions(what, described, ['mask'], 'pass { mask: n }');
     const { mask } = described as { mask: number };
-    countOf(`${what}: mask`, mask, 1, refuseRange);
-    return { ...plain, shape: [mask], any: true };
+    withLine(what, () => checkMaskSize('mask', mask));
+    return { ...plain, shape: [mask], any: true, mask: true };
   }
   if ('gamma' in (described as object)) {
     checkOptions(what, described, ['gamma'], 'pass { gamma }');
@@ -101,6 +106,7 @@ export function checkField(name: string, described: unknown): BatchField {
     shift: checkedNumber(`${what}: shift`, shift),
     any: false,
     gamma: null,
+    mask: false,
   };
 }
 
@@ -152,7 +158,10 @@ export class Fields {
         const own = Object.keys(batch).join(', ') || 'nothing';
         refuseType(`${this.#what}: a batch needs a tensor '${field.name}'; this one has ${own}`);
       }
-      columns[field.name] = this.#checked(field, tensor, rows);
+      const count = rows < 0 ? undefined : rows;
+      columns[field.name] = field.mask
+        ? withLine(this.#what, () => checkMask(field.name, tensor, count, field.shape[0] as number))
+        : this.#checked(field, tensor, rows);
       rows = tensor.shape[0] as number;
     }
     if (rows < this.#rows || rows % this.#rows !== 0)
@@ -164,7 +173,7 @@ export class Fields {
     const priorities = given(batch, 'priorities');
     if (priorities !== undefined) {
       const field = { name: 'priorities', shape: [], dtype: 'float32', any: false } as const;
-      const plain = { scale: 1, shift: 0, gamma: null };
+      const plain = { scale: 1, shift: 0, gamma: null, mask: false };
       columns.priorities = this.#checked({ ...field, ...plain }, priorities, rows);
     }
     return { columns: columns as Record<string, Floats>, rows };
@@ -222,7 +231,7 @@ export class Fields {
   /** Returns the inputs of one minibatch. Enqueues conversions. */
   inputs(stream: Stream, columns: Readonly<Record<string, Tensor>>): Record<string, Tensor> {
     const inputs: Record<string, Tensor> = {};
-    for (const { name, any, gamma } of this.#fields) {
+    for (const { name, any, gamma, mask } of this.#fields) {
       if (gamma !== null) {
         const own = Object.entries(columns).filter(([key]) => key.startsWith(`${name}/`));
         const ends = Object.fromEntries(
@@ -239,8 +248,9 @@ export class Fields {
       inputs[name] = column;
       if (!any || column.dtype === 'float32') continue;
       const into = this.#converted.get(name) as Floats;
-      convert(stream, into, column);
       inputs[name] = into;
+      if (mask) maskFloats(stream, into, column);
+      else convert(stream, into, column);
     }
     return inputs;
   }
