@@ -2,6 +2,7 @@
 
 import '../assembly.ts';
 
+export type { ActOptions } from '../learn/policy.ts';
 export type {
   ActionMask,
   AnyEnvironment,

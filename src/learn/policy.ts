@@ -9,6 +9,16 @@ import { checkObservations, unloaded } from './checks.ts';
 import { Mlp, type MlpOptions } from './mlp.ts';
 import { Network } from './network/network.ts';
 
+/** Options of a policy's act(). */
+export interface ActOptions {
+  /**
+   * n × actions bytes, in the order of the observations: 1 for a legal action. The action of a row
+   * without a legal action is 0. The array is valid until act() returns. Default: all actions are
+   * legal
+   */
+  readonly mask?: Uint8Array | undefined;
+}
+
 /**
  * Returns a policy's weights, for exports to other formats. Throws if the policy has no weights.
  */

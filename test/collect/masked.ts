@@ -2,7 +2,13 @@
  * An environment with illegal actions, and collectors of it. Its observation determines its legal
  * actions, so each row of a buffer can be checked against its mask.
  */
-import type { ActionMask, Environment, Explore, Step } from '../../src/entries/collect.ts';
+import type {
+  ActionMask,
+  ActOptions,
+  Environment,
+  Explore,
+  Step,
+} from '../../src/entries/collect.ts';
 import { vectorCollector } from '../../src/entries/collect.ts';
 import type { CollectorContext } from '../../src/index.ts';
 
@@ -16,6 +22,8 @@ export interface MaskedOptions {
   from?: 'method' | 'result' | 'both';
   environments?: number;
   explore?: Explore;
+  /** the policy of the default export: legal actions, or the first illegal one. Default: none */
+  policy?: 'legal' | 'illegal';
   /**
    * Int32 words that the test and its collectors share: number of masks, the number of the mask
    * that waits for the test (0: none), whether it waits (1) or may go on (2), and created
@@ -133,16 +141,55 @@ export class Masked implements Environment<number> {
   }
 }
 
+/** Returns the legal actions of row i. */
+export const legalRow = (mask: Uint8Array, i: number, actions = ACTIONS): number[] =>
+  Array.from(mask.subarray(i * actions, (i + 1) * actions).entries())
+    .filter(([, legal]) => legal === 1)
+    .map(([action]) => action);
+
+/**
+ * A policy that takes a legal action, another one in each call. It overwrites the mask, as a policy
+ * may do.
+ */
+export function legalPolicy() {
+  const policy = {
+    calls: 0,
+    act(_: Float32Array, n: number, options?: ActOptions) {
+      const mask = options?.mask as Uint8Array;
+      policy.calls++;
+      const actions = Array.from({ length: n }, (_, i) => {
+        const legal = legalRow(mask, i);
+        return legal[policy.calls % legal.length] ?? -1;
+      });
+      mask.fill(7);
+      return actions;
+    },
+  };
+  return policy;
+}
+
+/** A policy that takes an illegal action in its third call. */
+export function illegalPolicy() {
+  const policy = legalPolicy();
+  return {
+    act(obs: Float32Array, n: number, options?: ActOptions) {
+      const chosen = policy.act(obs, n, options);
+      return policy.calls < 3 ? chosen : chosen.map((action) => (action + 1) % ACTIONS);
+    },
+  };
+}
+
 /**
  * The default export creates the collector in a pool's worker. The pool's options set the number
  * and kind of environments.
  */
 export default (context: CollectorContext<MaskedOptions>) => {
-  const { environments, explore, words } = context.options;
+  const { environments, explore, policy, words } = context.options;
   if (words) Atomics.add(words, 3, 1);
   return vectorCollector<MaskedOptions>({
     make: ({ index, options }) => new Masked(index, options),
     ...(environments !== undefined && { environments }),
     ...(explore && { explore }),
+    ...(policy && { policy: policy === 'legal' ? legalPolicy : illegalPolicy }),
   })(context);
 };

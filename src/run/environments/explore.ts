@@ -5,6 +5,8 @@
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
+import type { ActOptions } from '../../learn/policy.ts';
+import { legalCount, ShownMasks } from './masks.ts';
 import type { Spaces } from './spaces.ts';
 
 /**
@@ -22,13 +24,16 @@ export interface Policy {
    *
    * @param obs float32 [n × stack × size], one environment after the other
    * @param n number of environments
-   * @returns n indices, or n × size values of a box. The array is read before the next call
+   * @param options only for environments that give action masks: `mask`, n × actions bytes, 1 for a
+   *   legal action
+   * @returns n indices, or n × size values of a box. The array is read before the next call. With a
+   *   mask, each index must be legal. That of an environment without a legal action is ignored
    */
-  act(obs: Float32Array, n: number): ArrayLike<number>;
+  act(obs: Float32Array, n: number, options?: ActOptions): ArrayLike<number>;
 }
 
 /**
- * Options of exploration. Their steps are those of all workers together. Each worker estimates them
+ * Options of exploration. Random actions are uniform among the legal ones. The steps are those of all workers together. Each worker estimates them
  * as its own steps times the number of workers.
  */
 export interface Explore {
@@ -39,7 +44,8 @@ export interface Explore {
   randomSteps?: number;
   /**
    * number of steps for which a random action is repeated, default 1. A larger number explores
-   * further in environments that react slowly.
+   * further in environments that react slowly. If the action becomes illegal, another one is drawn
+   * for the rest of these steps.
    */
   hold?: number;
   /**
@@ -81,6 +87,7 @@ export class Explorer {
    */
   readonly #held: Float32Array;
   readonly #left: Int32Array;
+  readonly #shown = new ShownMasks();
   /** environment steps of this worker */
   #steps: number;
   #acts: boolean;
@@ -115,16 +122,20 @@ export class Explorer {
     this.#acts = this.#policy !== null;
   }
 
-  /** Returns the actions of `n` environments for their observations. */
-  act(obs: Float32Array, n: number): ArrayLike<number> {
+  /**
+   * Returns the actions of `n` environments for their observations. `mask` has their legal actions,
+   * null if all are legal.
+   */
+  act(obs: Float32Array, n: number, mask: Uint8Array | null = null): ArrayLike<number> {
     const { randomSteps = 0, epsilon } = this.#explore;
     const steps = this.#steps * this.#workers;
     this.#steps += n;
     if (!this.#acts || steps < randomSteps) {
-      for (let i = 0; i < n; i++) this.#draw(i);
+      for (let i = 0; i < n; i++) this.#draw(i, mask);
       return this.#actions;
     }
-    const chosen = (this.#policy as Policy).act(obs, n);
+    const policy = this.#policy as Policy;
+    const chosen = mask === null ? policy.act(obs, n) : policy.act(obs, n, this.#shown.of(mask));
     if (epsilon === undefined || typeof chosen?.length !== 'number') return chosen;
     const { from = 1, to, steps: over } = epsilon;
     const share = steps >= over ? to : from + ((to - from) * steps) / over;
@@ -135,7 +146,7 @@ export class Explorer {
       // Each draw leads to `hold` random steps. So the draw's probability is less than `share`. It
       // is chosen so that random steps have the share `share` of all steps.
       if (this.#left[i] !== 0 || this.#random.next() < share / (share + hold * (1 - share)))
-        this.#draw(i);
+        this.#draw(i, mask);
       else this.#actions[i] = chosen[i] as number;
     }
     return this.#actions;
@@ -143,11 +154,16 @@ export class Explorer {
 
   /**
    * Writes a random action of environment i. It repeats the last one for `hold` steps, and then
-   * draws a new one uniformly from the space.
+   * draws a new one uniformly from the space, or from the legal actions. It also draws a new one if
+   * the last one is illegal now.
    */
-  #draw(i: number): void {
+  #draw(i: number, mask: Uint8Array | null): void {
     const { action } = this.#spaces;
     const { size } = action;
+    if (mask !== null && action.kind === 'discrete') {
+      this.#drawLegal(i, mask, action.n);
+      return;
+    }
     if (this.#left[i] === 0) {
       this.#left[i] = this.#explore.hold ?? 1;
       if (action.kind === 'discrete') this.#held[i] = this.#random.below(action.n);
@@ -160,5 +176,24 @@ export class Explorer {
     }
     this.#left[i]!--;
     for (let at = i * size; at < (i + 1) * size; at++) this.#actions[at] = this.#held[at] as number;
+  }
+
+  #drawLegal(i: number, mask: Uint8Array, n: number): void {
+    const legal = legalCount(mask, i, n);
+    if (legal === 0) {
+      // The environment's episode is over, so it takes no action.
+      this.#actions[i] = 0;
+      return;
+    }
+    const isHeld = this.#left[i] !== 0 && mask[i * n + (this.#held[i] as number)] === 1;
+    if (this.#left[i] === 0) this.#left[i] = this.#explore.hold ?? 1;
+    if (!isHeld) {
+      let action = -1;
+      for (let skip = this.#random.below(legal); skip >= 0; )
+        if (mask[i * n + ++action] === 1) skip--;
+      this.#held[i] = action;
+    }
+    this.#left[i]!--;
+    this.#actions[i] = this.#held[i] as number;
   }
 }

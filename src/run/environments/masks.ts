@@ -4,6 +4,7 @@
  */
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
+import type { ActOptions } from '../../learn/policy.ts';
 import type { Spaces } from './spaces.ts';
 
 /** Most actions of an environment that gives masks. */
@@ -14,6 +15,19 @@ export function legalCount(mask: Uint8Array, i: number, n: number): number {
   let count = 0;
   for (let at = i * n; at < (i + 1) * n; at++) count += mask[at] as number;
   return count;
+}
+
+/**
+ * Makes the options of a policy's act(). Their mask is a copy, because a policy may write into it.
+ */
+export class ShownMasks {
+  #options: { mask: Uint8Array } | null = null;
+
+  of(mask: Uint8Array): ActOptions {
+    this.#options ??= { mask: new Uint8Array(mask.length) };
+    this.#options.mask.set(mask);
+    return this.#options;
+  }
 }
 
 /** The masks of `count` environments. Errors name the environment, the call and the step. */

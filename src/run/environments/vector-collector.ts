@@ -201,7 +201,7 @@ function collectorOf(
     load: (weights) => explorer.load(weights),
     collect() {
       obs.set(vector.obs as never);
-      const chosen = explorer.act(frames.obs, count);
+      const chosen = explorer.act(frames.obs, count, vector.actionMask);
       const promised = vector.step(chosen);
       actions.set(chosen);
       return promised ? promised.then(brought) : brought();

@@ -9,6 +9,7 @@ import type { EnvironmentSet, SteppedSet } from '../environments/environment-set
 import type { Policy } from '../environments/explore.ts';
 import { FrameStack } from '../environments/frame-stack.ts';
 import { LongEpisodes, longEpisode } from '../environments/long-episodes.ts';
+import { ShownMasks } from '../environments/masks.ts';
 import { EnvironmentList } from '../environments/vector-environment.ts';
 
 /** Most episodes of an evaluation. Its result has a return and a length for each of them. */
@@ -21,7 +22,10 @@ export interface EvaluateOptions {
    * gymnasium() has opened
    */
   environments: readonly AnyEnvironment[] | EnvironmentSet;
-  /** policy that acts for all environments at once */
+  /**
+   * policy that acts for all environments at once. It gets their legal actions if they give action
+   * masks
+   */
   policy: Policy;
   /**
    * number of observations of each environment that the policy receives at once, oldest first,
@@ -146,9 +150,15 @@ async function play(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   frames.begin();
+  const shown = new ShownMasks();
   let since = performance.now();
   while (vector.going > 0) {
-    const promised = vector.step(policy.act(frames.obs, vector.count));
+    const { count, actionMask } = vector;
+    const actions =
+      actionMask === null
+        ? policy.act(frames.obs, count)
+        : policy.act(frames.obs, count, shown.of(actionMask));
+    const promised = vector.step(actions);
     // The signal also ends the wait for a step that never resolves.
     if (promised) await orAborted(Promise.resolve(promised), signal);
     frames.push();
