@@ -7,6 +7,7 @@ import { rangeError, typeError } from '../base/errors.ts';
 import { type Device, type Stream, Tensor } from '../device/device.ts';
 import { guardConstruction, Owner, own } from '../device/owner.ts';
 import { checkColumn, checkMatrix, checkRows, rowStride, rowsOf } from './checks.ts';
+import { checkMask } from './masks.ts';
 import { ops } from './ops/index.ts';
 
 type Floats = Tensor<'float32'>;
@@ -68,8 +69,11 @@ export type Rows = Given & (Ends | Terminated | Discounts);
  */
 export type Columns = Readonly<Record<string, Tensor<'float32'>>>;
 
-/** Width of each field, or 'index' for a field with one value per row, of any dtype. */
-export type ColumnWidths = Readonly<Record<string, number | 'index'>>;
+/**
+ * Width of each field, 'index' for a field with one value per row, of any dtype, or { mask } with the
+ * number of actions for a mask.
+ */
+export type ColumnWidths = Readonly<Record<string, number | 'index' | { readonly mask: number }>>;
 
 /**
  * Returns a field of the batch, or undefined if the batch does not have the field. Reading a
@@ -114,8 +118,10 @@ function columnsOf(
   const columns: Record<string, Tensor> = {};
   for (const [key, width] of Object.entries(fields)) {
     const value = given(batch, key) as Tensor<'float32'>;
-    columns[key] =
-      width === 'index' ? checkRows(key, value, rows) : checkMatrix(key, value, rows, width);
+    if (typeof width === 'object') columns[key] = checkMask(key, value, rows, width.mask);
+    else
+      columns[key] =
+        width === 'index' ? checkRows(key, value, rows) : checkMatrix(key, value, rows, width);
   }
   for (const key of ['rewards', ...ends, 'weights', 'priorities']) {
     const value = given(batch, key) as Tensor<'float32'> | undefined;

@@ -19,7 +19,15 @@ import type { TracedLearner } from '../../src/entries/trace.ts';
 import type { Device, Tensor } from '../../src/index.ts';
 import { Difference, sameList } from './differences.ts';
 import { Bench, type Numbers } from './layers.ts';
-import { inOrder, type UpdateCase } from './updates.ts';
+import { MASKED } from './update-learners.ts';
+import {
+  checkUpdate,
+  columnOf,
+  inOrder,
+  type MaskForm,
+  maskForms,
+  type UpdateCase,
+} from './updates.ts';
 
 type Floats = Tensor<'float32'>;
 type ConfigNumber =
@@ -120,7 +128,7 @@ const critics: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
 );
 
 export const tracedKinds: Readonly<Record<string, TracedKind>> = {
-  'update.masked_double_dqn': {
+  [MASKED]: {
     make: (device, config) => maskedDoubleDqn(device, traced(config)),
     vectors: dqnVectors,
     events: dqnEvents,
@@ -300,10 +308,11 @@ async function checkStep(
   golden: UpdateCase,
   learner: TracedLearner,
   { batch, noise, expect }: UpdateCase['steps'][number],
+  form: MaskForm,
 ): Promise<void> {
   const columns: Record<string, Floats> = {};
   for (const [name, numbers] of Object.entries(batch))
-    columns[fields[name] ?? name] = bench.of(numbers);
+    columns[fields[name] ?? name] = columnOf(bench, name, numbers, form);
   const names = kind.noise ?? [];
   const unknown = Object.keys(noise ?? {}).filter((name) => !names.includes(name));
   if (unknown.length > 0 || names.length !== learner.draws.length)
@@ -381,7 +390,16 @@ async function checkEvent(
   compare(`${optimizer}: grad_norm_after_clip`, [norm * (factor as number)], [clipped as number]);
 }
 
+/** Checks a case by a traced learner. Cases with masks run once for each form of masks. */
 export async function checkTraced(golden: UpdateCase): Promise<void> {
+  if (golden.kind !== MASKED) return checkForm(golden, 'float32');
+  for (const form of maskForms) {
+    await checkForm(golden, form);
+    await checkUpdate(golden, form);
+  }
+}
+
+async function checkForm(golden: UpdateCase, form: MaskForm): Promise<void> {
   using bench = new Bench();
   const kind = tracedKinds[golden.kind] as TracedKind;
   const learner = bench.keep(kind.make(bench.device, golden.config as unknown as Config));
@@ -389,7 +407,7 @@ export async function checkTraced(golden: UpdateCase): Promise<void> {
   if (golden.steps.length === 0) throw new Difference('the file has no steps');
   for (const [i, step] of golden.steps.entries()) {
     try {
-      await checkStep(bench, kind, golden, learner, step);
+      await checkStep(bench, kind, golden, learner, step, form);
     } catch (error) {
       if (error instanceof Difference) throw new Difference(`step ${i}: ${error.message}`);
       throw error;

@@ -143,6 +143,9 @@ const gammaOf = (
   { gamma, n_steps: steps = 1 }: Config,
 ): { gamma?: number } => (first?.batch.n_steps ? {} : { gamma: gamma! ** steps });
 
+/** Kind of the cases with masks. They check a described learner and DqnLearner. */
+export const MASKED = 'update.masked_double_dqn';
+
 export const makers: Readonly<
   Record<string, (device: Device, golden: UpdateCase, config: Config) => Learner>
 > = {
@@ -157,6 +160,18 @@ export const makers: Readonly<
       ...adamOf(config, config.lr),
       ...(config.per_row_discount ? {} : { gamma: config.gamma! }),
       ...(config.max_grad_norm! > 0 && { maxGradNorm: config.max_grad_norm! }),
+    }),
+  [MASKED]: (device, golden, config) =>
+    new DqnLearner(device, {
+      obsDim: config.obs!,
+      actions: config.actions!,
+      hidden: hiddenOf(golden, 'q'),
+      batchSize: config.batch!,
+      actionMask: true,
+      gamma: config.gamma!,
+      tau: config.tau!,
+      ...adamOf(config, config.lr),
+      maxGradNorm: config.max_grad_norm!,
     }),
   'update.td3': (device, golden, config) =>
     new Td3Learner(device, {

@@ -3,11 +3,12 @@
  * step.
  */
 
+import { maskWords, packMasks } from '../../src/base/mask-bits.ts';
 import type { Adam, EventRecord, Learner, LearnerState } from '../../src/entries/learner.ts';
 import type { Tensor } from '../../src/index.ts';
 import { Difference, sameList } from './differences.ts';
 import { Bench, type Numbers } from './layers.ts';
-import { type Config, makers } from './update-learners.ts';
+import { type Config, MASKED, makers } from './update-learners.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -24,7 +25,7 @@ interface Step {
   target_update?: boolean;
   expect: {
     events: Event[];
-    scalars: Readonly<Record<string, number>>;
+    scalars?: Readonly<Record<string, number>>;
     params: Readonly<Record<string, number[]>>;
     aux?: Readonly<Record<string, unknown>>;
   };
@@ -127,6 +128,7 @@ const fields: Readonly<Record<string, string>> = {
   next_obs: 'nextObs',
   critic_obs: 'criticObs',
   next_critic_obs: 'nextCriticObs',
+  next_action_mask: 'nextActionMask',
 };
 
 /** Returns the file's events with the learner's names: actor.0, alpha.0, actor.1, … */
@@ -145,12 +147,13 @@ async function checkStep(
   golden: UpdateCase,
   learner: Learner,
   { batch, noise, expect }: Step,
+  form: MaskForm,
 ): Promise<void> {
   const { stream } = bench;
   const rows = batch.obs!.shape[0]!;
   const columns: Record<string, Floats> = {};
   for (const [name, numbers] of Object.entries(batch))
-    columns[fields[name] ?? name] = bench.of(numbers);
+    columns[fields[name] ?? name] = columnOf(bench, name, numbers, form);
   if (columns.discounts) {
     const { discounts, dones } = batch as Record<'discounts' | 'dones', Numbers>;
     columns.discounts = bench.floats(
@@ -223,7 +226,7 @@ async function checkStep(
     norm_count: state['normaliser.count'] && Number(state['normaliser.count'].data[0]),
   };
   for (const [name, got] of Object.entries(known)) {
-    const wanted = expect.scalars[name];
+    const wanted = expect.scalars?.[name];
     if (wanted !== undefined && got !== undefined) compare(name, [got], [wanted]);
   }
   const statistics = {
@@ -257,7 +260,23 @@ async function checkClipped(learner: Learner, events: readonly Event[]): Promise
   }
 }
 
-export async function checkUpdate(golden: UpdateCase): Promise<void> {
+/** Dtypes of a mask: one element for each action, or bits. */
+export const maskForms = ['float32', 'bool', 'uint32'] as const;
+export type MaskForm = (typeof maskForms)[number];
+
+/** Returns a column of the file. A mask has the dtype `form`. */
+export function columnOf(bench: Bench, name: string, numbers: Numbers, form: MaskForm): Floats {
+  if (name !== 'next_action_mask' || form === 'float32') return bench.of(numbers);
+  const [rows, n] = numbers.shape as [number, number];
+  const bytes = Uint8Array.from(numbers.data);
+  const shape = form === 'bool' ? [rows, n] : [rows, maskWords(n)];
+  const mask = bench.keep(bench.device.allocate({ shape, dtype: form }));
+  mask.write(form === 'bool' ? bytes : packMasks(bytes, n));
+  return mask as never;
+}
+
+/** Checks a case by the built-in learner of its kind. */
+export async function checkUpdate(golden: UpdateCase, form: MaskForm = 'float32'): Promise<void> {
   using bench = new Bench();
   const make = makers[golden.kind];
   if (!make) throw new Difference(`there is no learner for '${golden.kind}'`);
@@ -266,11 +285,12 @@ export async function checkUpdate(golden: UpdateCase): Promise<void> {
   if (golden.steps.length === 0) throw new Difference('the file has no steps');
   for (const [i, step] of golden.steps.entries()) {
     try {
-      await checkStep(bench, golden, learner, step);
+      await checkStep(bench, golden, learner, step, form);
     } catch (error) {
       if (error instanceof Difference) throw new Difference(`step ${i}: ${error.message}`);
       throw error;
     }
   }
 }
-export const updateKinds = Object.keys(makers);
+/** Kinds that only a built-in learner checks. */
+export const updateKinds = Object.keys(makers).filter((kind) => kind !== MASKED);

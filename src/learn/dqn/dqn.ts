@@ -5,12 +5,14 @@
 import { outsideIndices } from '../../base/action-space.ts';
 import { checkCount, checkFlag, checkKeys } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
+import { checkMaskSize } from '../../base/mask-bits.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, own } from '../../device/owner.ts';
 import { type Adam, type AdamOptions, adamKeys, adamOptions } from '../adam.ts';
 import { type Rows, reader } from '../batch.ts';
 import { checkWithin } from '../checks.ts';
 import { installHooks, Learner, type LearnerSettings } from '../learner.ts';
+import { refuseMasks } from '../masks.ts';
 import type { Network } from '../network/network.ts';
 import { MlpPolicy } from '../policy.ts';
 import { adamParts, networkParts } from '../state.ts';
@@ -21,7 +23,7 @@ import { plainAdam } from '../trace/learner/optimizers.ts';
 import { Program } from '../trace/learner/program.ts';
 import { ProgramUpdate } from '../trace/learner/update.ts';
 import type { UpdateOptions } from '../update-options.ts';
-import { qLosses } from './heads.ts';
+import { duelingAmong, qLosses } from './heads.ts';
 import { type QNetworkOptions, qNetwork, qNetworkKeys } from './policy.ts';
 
 type Floats = Tensor<'float32'>;
@@ -36,6 +38,11 @@ export interface DqnOptions extends AdamOptions, QNetworkOptions {
    * (double DQN). Default true. If false, the target network does both
    */
   double?: boolean;
+  /**
+   * whether batches have masks of legal actions. The next action is then a legal one, and the mean of
+   * a dueling head's advantages is over legal actions. Default false
+   */
+  actionMask?: boolean;
   /**
    * Huber threshold of the TD error, default 1. With 0 the loss is the mean squared error. A
    * categorical head ignores this option
@@ -60,6 +67,7 @@ const known = [
   'batchSize',
   'gamma',
   'double',
+  'actionMask',
   'huberDelta',
   'tau',
   'targetEvery',
@@ -75,6 +83,14 @@ export type DqnBatch = Rows & {
   nextObs: Floats;
   /** [rows] or [rows, 1]: indices of the actions taken, of any dtype */
   actions: Tensor;
+  /**
+   * legal actions of the next state, for a learner with the option actionMask: uint32 [rows,
+   * ⌈actions / 32⌉] of bits, or bool, uint8 or float32 [rows, actions]. A row of a final state may
+   * have none
+   */
+  nextActionMask?: Tensor | undefined;
+  /** legal actions of the state, in the same form. Only a dueling head with actionMask needs them */
+  actionMask?: Tensor | undefined;
 };
 
 /**
@@ -118,7 +134,7 @@ export class DqnLearner extends Learner {
   constructor(device: Device, options: DqnOptions) {
     refuse(options);
     checkKeys('DqnLearner', options, known);
-    const { obsDim, actions, gamma, seed = 0, double = true } = options;
+    const { obsDim, actions, gamma, seed = 0, double = true, actionMask = false } = options;
     const { head = { kind: 'scalar' }, huberDelta = 1, batchSize: rows } = options;
     if (options.tau !== undefined && options.targetEvery !== undefined)
       throw rangeError(
@@ -131,12 +147,26 @@ export class DqnLearner extends Learner {
     checkCount('seed', seed, 0);
     checkWithin('gamma', gamma ?? 0, 0, 1);
     checkFlag('double', double);
-    const { network, values } = qNetwork(options);
-    const fields = { obs: obsDim, nextObs: obsDim, actions: 'index' as const };
+    checkFlag('actionMask', actionMask);
+    const { network, values, parts } = qNetwork(options);
+    if (actionMask) checkMaskSize('actionMask: actions', actions);
+    const dueling = actionMask && parts !== network;
+    const masks: Record<string, number> = {
+      ...(actionMask && { nextActionMask: actions }),
+      ...(dueling && { actionMask: actions }),
+    };
+    const maskFields = Object.fromEntries(
+      Object.keys(masks).map((name) => [name, { mask: actions }]),
+    );
+    const fields = { obs: obsDim, nextObs: obsDim, actions: 'index' as const, ...maskFields };
+    const readBatch = reader('DqnLearner', fields, rows, gamma);
     const explainOutside = outsideIndices(actions);
     super('DqnLearner', device, {
       batchSize: rows,
-      read: reader('DqnLearner', fields, rows, gamma),
+      read: (batch) => {
+        if (!actionMask) refuseMasks('DqnLearner', batch);
+        return readBatch(batch);
+      },
       explainOutside,
       seed,
       settings: settingsOf(options),
@@ -145,6 +175,10 @@ export class DqnLearner extends Learner {
     this.network = network;
     this.#values = values;
     const q = qLosses(head, actions, huberDelta);
+    const atoms = network.outputs / actions;
+    // A dueling layer takes the mean over all actions, so expressions replace it if there are masks.
+    const combined = (output: Expression, legal: Expression | undefined): Expression =>
+      dueling ? duelingAmong(output, legal as Expression, atoms) : output;
     const program = own(
       this,
       new Program(
@@ -160,9 +194,10 @@ export class DqnLearner extends Learner {
             rewards: [],
             discounts: [],
             weights: [],
+            ...maskFields,
           },
           networks: {
-            online: network,
+            online: dueling ? parts : network,
             target:
               targetEvery === undefined
                 ? polyak('online', tau)
@@ -171,10 +206,12 @@ export class DqnLearner extends Learner {
           optimizers: { online: plainAdam(adamOptions(options)) },
           update({ online, target }: DqnNetworks, batch: DqnExpressions) {
             const { obs, nextObs, rewards, discounts, weights } = batch;
-            const choice = double ? online(nextObs) : undefined;
-            const next = target(nextObs);
-            const targets = q.targets(next, choice ?? next, rewards, discounts);
-            const { loss, value, error } = q.losses(online(obs), batch.actions, targets, weights);
+            const legal = actionMask ? batch.nextActionMask : undefined;
+            const choice = double ? combined(online(nextObs), legal) : undefined;
+            const next = combined(target(nextObs), legal);
+            const targets = q.targets(next, choice ?? next, rewards, discounts, legal);
+            const output = combined(online(obs), dueling ? batch.actionMask : undefined);
+            const { loss, value, error } = q.losses(output, batch.actions, targets, weights);
             const mean = loss.mean();
             return {
               minimize: { online: mean },
@@ -190,7 +227,7 @@ export class DqnLearner extends Learner {
       this,
       new ProgramUpdate(device, program, { generator: null, counts: false, watchesLayers: true }),
     );
-    const columns = own(this, new InputColumns(device, { rows, gamma, indexed: true }));
+    const columns = own(this, new InputColumns(device, { rows, gamma, indexed: true, masks }));
     this.parameters = program.flat(program.holder('online'));
     this.target = program.flat(program.holder('target'));
     this.optimizer = program.steppers[0]!.optimizer as Adam;
@@ -237,7 +274,7 @@ export class DqnLearner extends Learner {
 type DqnNetworks = Readonly<Record<'online' | 'target', (x: Expression) => Expression>>;
 type DqnExpressions = Readonly<
   Record<'obs' | 'nextObs' | 'actions' | 'rewards' | 'discounts' | 'weights', Expression>
->;
+> & { readonly nextActionMask?: Expression; readonly actionMask?: Expression };
 
 /** Returns the settings that a resumed run must share. */
 function settingsOf(options: DqnOptions): LearnerSettings {
@@ -249,9 +286,19 @@ function settingsOf(options: DqnOptions): LearnerSettings {
     head = { kind: 'scalar' },
     tau = 0.005,
   } = options;
-  const { targetEvery, activation = 'relu' } = options;
+  const { targetEvery, activation = 'relu', actionMask = false } = options;
   const follows = targetEvery === undefined ? { tau } : { targetEvery };
-  return { gamma, double, huberDelta, dueling, head: { ...head }, activation, ...follows };
+  const masked = actionMask ? { actionMask } : {};
+  return {
+    gamma,
+    double,
+    huberDelta,
+    dueling,
+    head: { ...head },
+    activation,
+    ...follows,
+    ...masked,
+  };
 }
 
 /** Throws for an option that was renamed or removed. The error names what replaces it. */

@@ -61,10 +61,16 @@ export const qNetworkKeys = [
 ] as const;
 
 /**
- * Returns two networks. `network` computes the head's input from observations. `values` computes
- * each action's value from observations.
+ * Returns three networks with the same parameters. `network` computes the head's input from
+ * observations. `values` computes each action's value from observations. `parts` is `network`
+ * without its dueling layer: the state's value, followed by the actions' advantages. Without a
+ * dueling layer, it is `network`.
  */
-export function qNetwork(options: QNetworkOptions): { network: Network; values: Network } {
+export function qNetwork(options: QNetworkOptions): {
+  network: Network;
+  values: Network;
+  parts: Network;
+} {
   const { actions, dueling = false, head = { kind: 'scalar' } } = options;
   checkFlag('dueling', dueling);
   checkCount('obsDim', options.obsDim);
@@ -74,9 +80,10 @@ export function qNetwork(options: QNetworkOptions): { network: Network; values: 
   const width = atoms?.atoms ?? 1;
   const outputs = (dueling ? 1 + actions : actions) * width;
   const ends = dueling ? [duelingLayer(actions, { atoms: width })] : [];
-  const network = new Network([...body.layers, linear(body.outputs, outputs), ...ends]);
+  const layers = [...body.layers, linear(body.outputs, outputs)];
+  const network = new Network([...layers, ...ends]);
   const values = atoms ? new Network([...network.layers, expectation(actions, atoms)]) : network;
-  return { network, values };
+  return { network, values, parts: dueling ? new Network(layers) : network };
 }
 
 /** Returns the layers before the last linear layer, and the number of outputs of these layers. */

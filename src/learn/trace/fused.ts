@@ -187,7 +187,9 @@ export const fusedOps: { readonly [Name in FusedName]: FusedOp } = {
           const within = Math.min(Math.max(moved, low!), high!);
           const place = Math.min((within - low!) / gap, atoms - 1);
           const left = Math.min(Math.floor(place), atoms - 2);
-          const prob = probs![i * atoms + k]!;
+          // With a discount of 0, NaN in probs is ignored, as in the kernel.
+          const given = probs![i * atoms + k]!;
+          const prob = discount !== 0 || !Number.isNaN(given) ? given : k === 0 ? 1 : 0;
           projected[i * atoms + left]! += prob * (1 - (place - left));
           projected[i * atoms + left + 1]! += prob * (place - left);
           mean[i]! += prob * within;

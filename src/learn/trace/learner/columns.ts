@@ -3,6 +3,7 @@ import type { Device, Stream, Tensor } from '../../../device/device.ts';
 import { guardConstruction, Owner, own } from '../../../device/owner.ts';
 import { type Columns, DiscountColumn } from '../../batch.ts';
 import { convert } from '../../convert.ts';
+import { maskFloats } from '../../masks.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -14,17 +15,32 @@ export class InputColumns extends Owner {
   readonly #ones: Floats;
   /** indices of actions as float32, or undefined if actions are rows of numbers */
   readonly #indices: Floats | undefined;
+  /** [rows, actions] of each mask, by name */
+  readonly #masks = new Map<string, Floats>();
 
-  /** `indexed` says whether actions are indices. */
-  constructor(device: Device, how: { rows: number; gamma: number | undefined; indexed: boolean }) {
+  /**
+   * `indexed` says whether actions are indices. `masks` has the number of actions of each mask, by
+   * name.
+   */
+  constructor(
+    device: Device,
+    how: {
+      rows: number;
+      gamma: number | undefined;
+      indexed: boolean;
+      masks?: Readonly<Record<string, number>>;
+    },
+  ) {
     super('these columns');
-    const { rows, gamma, indexed } = how;
+    const { rows, gamma, indexed, masks = {} } = how;
     this.#rows = rows;
     const column = () => own(this, device.allocate({ shape: [rows, 1] }));
     using construction = guardConstruction(this);
     this.#discounts = own(this, new DiscountColumn(device, rows, gamma));
     this.#ones = column().write(new Float32Array(rows).fill(1));
     if (indexed) this.#indices = column();
+    for (const [name, n] of Object.entries(masks))
+      this.#masks.set(name, own(this, device.allocate({ shape: [rows, n] })));
     construction.done();
   }
 
@@ -35,8 +51,13 @@ export class InputColumns extends Owner {
   inputs(stream: Stream, columns: Columns): Record<string, Floats> {
     const { dones, truncated, terminated, priorities, ...rest } = columns;
     const { actions, rewards, weights = this.#ones } = rest as Record<string, Floats>;
+    const masks = [...this.#masks].map(([name, into]) => [
+      name,
+      maskFloats(stream, into, rest[name] as Floats),
+    ]);
     return {
       ...rest,
+      ...Object.fromEntries(masks),
       actions: this.#actions(stream, actions as Floats),
       rewards: this.#vector(rewards as Floats),
       discounts: this.#vector(this.#discounts.of(stream, columns)),
