@@ -11,7 +11,7 @@ import { type Conv2d, type Conv2dOptions, conv2d, type ImageShape } from '../net
 import { dueling as duelingLayer, expectation } from '../network/heads.ts';
 import { flatten, type Layer, linear } from '../network/layers.ts';
 import { Network } from '../network/network.ts';
-import { MlpPolicy } from '../policy.ts';
+import { type ActOptions, MlpPolicy } from '../policy.ts';
 import type { QHead } from './heads.ts';
 
 /** Options of a DqnLearner that define its network. */
@@ -183,15 +183,16 @@ export class DqnPolicy extends MlpPolicy {
    * Returns the actions' values [n, actions] for n observations. It multiplies the observations by
    * `scale` first.
    *
+   * @param options `mask`: legal actions, as for MlpPolicy.values()
    * @throws as MlpPolicy.values()
    */
-  override values(obs: Float32Array, n: number): Float32Array {
-    if (this.scale === 1 || !(obs instanceof Float32Array)) return super.values(obs, n);
+  override values(obs: Float32Array, n: number, options?: ActOptions): Float32Array {
+    if (this.scale === 1 || !(obs instanceof Float32Array)) return super.values(obs, n, options);
     if (this.#scaledObs.length !== obs.length) this.#scaledObs = new Float32Array(obs.length);
     // The product in float32 is what the learner's `convert` and ONNX's Mul compute, so all three
     // give the same values.
     const end = Math.min(obs.length, n * this.network.inputs);
     for (let at = 0; at < end; at++) this.#scaledObs[at] = (obs[at] as number) * this.scale;
-    return super.values(this.#scaledObs, n);
+    return super.values(this.#scaledObs, n, options);
   }
 }

@@ -2,7 +2,7 @@
 import { checkCount, checkFlag, checkKeys } from '../../base/checks.ts';
 import { Random } from '../../base/random.ts';
 import type { Network } from '../network/network.ts';
-import { MlpPolicy } from '../policy.ts';
+import { type ActOptions, MlpPolicy } from '../policy.ts';
 
 export interface CategoricalPolicyOptions {
   /** whether the policy takes the most likely action instead of a sampled one. Default false */
@@ -31,17 +31,24 @@ export class CategoricalPolicy extends MlpPolicy {
   }
 
   /**
-   * Returns an action for each of `n` observations.
+   * Returns an action for each of `n` observations. With a mask, the softmax is over legal actions.
+   * A row without a legal action gets 0.
    *
+   * @param options `mask`: legal actions
    * @returns int32 [n], an array that belongs to the policy and is valid until the next call
    * @throws as values()
    */
-  override act(obs: Float32Array, n: number): Int32Array {
-    const actions = super.act(obs, n);
+  override act(obs: Float32Array, n: number, options?: ActOptions): Int32Array {
+    const actions = super.act(obs, n, options);
     if (this.#greedy) return actions;
     const { outputs } = this.network;
-    const logits = this.values(obs, n);
+    const logits = this.values(obs, n, options);
     for (let row = 0; row < n; row++) {
+      // Each row takes one random number, also if it has no choice.
+      if (options?.mask?.[row * outputs + (actions[row] as number)] === 0) {
+        this.#random.between(0, 1);
+        continue;
+      }
       const own = logits.subarray(row * outputs, (row + 1) * outputs);
       const most = own[actions[row] as number] as number;
       const sum = own.reduce((total, x) => total + Math.exp(x - most), 0);

@@ -14,7 +14,8 @@ type Floats = Tensor<'float32'>;
 /**
  * Returns a layer that computes the actions' values from a state's value and the actions'
  * advantages. An input row has 1 + actions numbers, the state's value first. An action's value is
- * the state's value plus the action's advantage minus the mean advantage (Wang et al., 2016).
+ * the state's value plus the action's advantage minus the mean advantage (Wang et al., 2016). On
+ * the calling thread, a policy's mask restricts the mean to legal actions.
  *
  * @param options `atoms`: how many numbers each value and each advantage consists of, default 1
  * @throws {TypeError|RangeError} for a wrong count
@@ -53,14 +54,19 @@ export function dueling(actions: number, options: { atoms?: number } = {}): Laye
       ops.convert(stream, of(dx, 0), scratch!, { scale: actions });
       for (let a = 0; a < actions; a++) ops.sub(stream, of(dx, 1 + a), of(dy, a), scratch!);
     },
-    run(x, rows, y) {
+    run(x, rows, y, _parameters, _inputs, mask) {
       const width = actions * atoms;
       for (let row = 0; row < rows; row++)
         for (let k = 0; k < atoms; k++) {
           const from = row * (width + atoms) + k;
-          let sum = 0;
-          for (let a = 1; a <= actions; a++) sum += x[from + a * atoms] as number;
-          const base = (x[from] as number) - sum / actions;
+          let [sum, count] = [0, 0];
+          for (let a = 1; a <= actions; a++) {
+            if (mask && mask[row * actions + a - 1] === 0) continue;
+            sum += x[from + a * atoms] as number;
+            count++;
+          }
+          // A row without a legal action has the mean 0.
+          const base = (x[from] as number) - sum / Math.max(count, 1);
           for (let a = 0; a < actions; a++)
             y[row * width + a * atoms + k] = base + (x[from + (a + 1) * atoms] as number);
         }

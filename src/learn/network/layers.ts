@@ -81,7 +81,9 @@ export interface Layer {
   fuse?(next: Layer): Layer | undefined;
   /**
    * computes y [rows, outputs] from x [rows, inputs], both row-major, on the calling thread. It
-   * does not change x. Both arrays may be longer. Policies need this method
+   * does not change x. Both arrays may be longer. Policies need this method. `mask` has the legal
+   * actions of a policy's call, [rows, outputs of the network], in which 0 is illegal. dueling()
+   * takes its mean over them
    */
   run?(
     x: Float32Array,
@@ -89,6 +91,7 @@ export interface Layer {
     y: Float32Array,
     parameters: readonly Float32Array[],
     inputs: number,
+    mask?: Uint8Array,
   ): void;
 }
 

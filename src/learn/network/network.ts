@@ -9,6 +9,7 @@ import { Random } from '../../base/random.ts';
 import { checkDevice, checkStream } from '../../device/checks.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { checkMatrix, checkVector } from '../checks.ts';
+import { kindOf } from './kinds.ts';
 import { LastPass } from './last-pass.ts';
 import type { Layer, ParameterShape } from './layers.ts';
 
@@ -274,14 +275,15 @@ export class Network {
    * @param flat parameterCount weights. The function reads them at each call, so you may change
    *   them
    * @returns a function from x [rows, inputs] to outputs [rows, outputs]. Its array is valid until
-   *   the next call
+   *   the next call. Its third argument, a mask of legal actions [rows, outputs], is optional. Only
+   *   dueling layers read it
    * @throws {RangeError} for another array or length
    * @throws {TypeError} if a layer has no run()
    * @example
    * const run = net.onHost(net.initialize(1));
    * const y = run(Float32Array.of(1, 2, 3), 1);
    */
-  onHost(flat: Float32Array): (x: Float32Array, rows: number) => Float32Array {
+  onHost(flat: Float32Array): (x: Float32Array, rows: number, mask?: Uint8Array) => Float32Array {
     if (!(flat instanceof Float32Array) || flat.length !== this.parameterCount)
       throw rangeError(
         `onHost needs ${this.parameterCount} floats in a Float32Array, got ${describeValue(flat)}`,
@@ -292,13 +294,17 @@ export class Network {
       const views = parameters.map(({ shape, offset }) =>
         flat.subarray(offset, offset + elementCount(shape)),
       );
-      return { layer, inputs, outputs, views, y: new Float32Array(0) };
+      // A dueling layer of another number of actions is not the last one, so masks are not its own.
+      const kind = kindOf(layer);
+      const masked = kind?.kind !== 'dueling' || kind.actions === this.outputs;
+      return { layer, inputs, outputs, views, masked, y: new Float32Array(0) };
     });
-    return (x, rows) => {
+    return (x, rows, mask) => {
       let from = x;
       for (const step of steps) {
         if (step.y.length < rows * step.outputs) step.y = new Float32Array(rows * step.outputs);
-        step.layer.run?.(from, rows, step.y, step.views, step.inputs);
+        const legal = step.masked ? mask : undefined;
+        step.layer.run?.(from, rows, step.y, step.views, step.inputs, legal);
         from = step.y;
       }
       return from.subarray(0, rows * this.outputs);
