@@ -37,7 +37,21 @@ export type { LearnerChoice, TrainedPolicy } from '../run/train/algorithms.ts';
 export { type EvaluateOptions, type Evaluation, evaluate } from '../run/train/evaluate.ts';
 export type { EvaluateContext, EvaluateFunction } from '../run/train/evaluate-function.ts';
 export type { EvaluatedWeights } from '../run/train/evaluated-weights.ts';
+export type { OwnLearner } from '../run/train/learner-plan.ts';
 export { type Display, showProgress } from '../run/train/live-display.ts';
-export type { EvaluationOptions, TrainOptions } from '../run/train/options.ts';
+export type {
+  EvaluationOptions,
+  OwnTrainOptions,
+  TrainOptions,
+} from '../run/train/options.ts';
+export type {
+  ChosenPolicy,
+  LearnerContext,
+  LearnerFactory,
+  PolicyChoice,
+  PolicyModule,
+  PolicyNetwork,
+  TrainPolicyContext,
+} from '../run/train/own-learner.ts';
 export type { BestWeights, CurvePoint, TrainParts, TrainResult } from '../run/train/progress.ts';
 export { train } from '../run/train/train.ts';

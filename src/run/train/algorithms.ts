@@ -5,6 +5,7 @@
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Device } from '../../device/device.ts';
+import { openDevice } from '../../device/open.ts';
 import { actorKeys, actorOf } from '../../learn/actor-critic/options.ts';
 import { SacPolicy, sacPolicyKeys, Td3Policy } from '../../learn/actor-critic/policies.ts';
 import { SacLearner, type SacOptions } from '../../learn/actor-critic/sac.ts';
@@ -12,6 +13,7 @@ import { Td3Learner, type Td3Options } from '../../learn/actor-critic/td3.ts';
 import { DqnLearner, type DqnOptions } from '../../learn/dqn/dqn.ts';
 import { DqnPolicy, type QNetworkOptions, qNetworkKeys } from '../../learn/dqn/policy.ts';
 import { described, type Spaces } from '../environments/spaces.ts';
+import type { LearnerPlan, OpenLearner, PolicyPlan } from './learner-plan.ts';
 
 /**
  * Options of learners that `learner` of train() must not contain. They follow from the environment,
@@ -27,6 +29,7 @@ const elsewhere = [
   'image',
   'seed',
   'criticObsDim',
+  'actionMask',
 ] as const;
 
 type Given<O> = Omit<O, (typeof elsewhere)[number] | 'batchSize'> & {
@@ -40,29 +43,6 @@ export type LearnerChoice =
   | ({ algorithm: 'td3' } & Given<Td3Options>)
   | ({ algorithm: 'sac' } & Given<SacOptions>);
 
-export type AnyLearner = DqnLearner | Td3Learner | SacLearner;
-
-/** Plain data from which a thread makes a policy. */
-export interface PolicyPlan {
-  readonly algorithm: LearnerChoice['algorithm'];
-  /** factor by which the policy multiplies the values of observations before the network */
-  readonly scale: number;
-  readonly network: object;
-}
-
-export interface LearnerPlan {
-  readonly policy: PolicyPlan;
-  /** number of values of all observations that the learner receives at once */
-  readonly obsDim: number;
-  readonly batchSize: number;
-  /**
-   * number of minibatches after which the pattern of updates repeats. The number of minibatches of
-   * a tick is a multiple of it
-   */
-  readonly cycle: number;
-  make(device: Device): AnyLearner;
-}
-
 const algorithms = ['dqn', 'td3', 'sac'] as const;
 
 /** Factor that scales the bytes of images to 0 … 1. */
@@ -70,17 +50,18 @@ const BYTE = 1 / 255;
 
 /**
  * Returns the plan of a learner. Throws if the environment's spaces do not fit the learner. `stack`
- * is the number of observations that the learner receives at once.
+ * is the number of observations that the learner receives at once. `masked` says whether batches have
+ * masks of legal actions.
  */
 export function planOf(
   choice: LearnerChoice,
   spaces: Spaces,
-  { seed, stack }: { seed: number; stack: number },
+  { seed, stack, masked = false }: { seed: number; stack: number; masked?: boolean },
 ): LearnerPlan {
   const algorithm: unknown = (choice as { algorithm?: unknown } | null)?.algorithm;
   if (!algorithms.includes(algorithm as never))
     throw typeError(
-      `learner must be { algorithm: ${algorithms.map((name) => `'${name}'`).join(' | ')}, … }, got ${describeValue(algorithm ?? choice)}`,
+      `learner must be { algorithm: ${algorithms.map((name) => `'${name}'`).join(' | ')}, … }${algorithm === undefined ? ', a learner with update(), or a function that makes one' : ''}, got ${describeValue(algorithm ?? choice)}`,
     );
   const { algorithm: name, ...given } = choice;
   const own = elsewhere.find((key) => key in given);
@@ -113,14 +94,17 @@ export function planOf(
       ...image,
       ...common,
       actions: action.n,
+      ...(masked ? { actionMask: true } : {}),
     } as DqnOptions;
     const network = actorOf(options as never, qNetworkKeys);
     return {
+      name,
       policy: { algorithm: name, network, scale },
       obsDim,
       batchSize: common.batchSize,
       cycle: 1,
-      make: (device) => new DqnLearner(device, options),
+      own: false,
+      open: (device) => opened(device, (on) => new DqnLearner(on, options)),
     };
   }
   const box = { actionDim: action.size, actionLow: action.low, actionHigh: action.high };
@@ -129,6 +113,7 @@ export function planOf(
   const { targetEvery = name === 'td3' && options.targetActor !== false ? actorEvery : 1 } =
     options;
   return {
+    name,
     policy: {
       algorithm: name,
       network: actorOf(options, name === 'sac' ? sacPolicyKeys : actorKeys),
@@ -137,9 +122,32 @@ export function planOf(
     obsDim,
     batchSize: common.batchSize,
     cycle: lcm(actorEvery, targetEvery),
-    make: (device) =>
-      name === 'sac' ? new SacLearner(device, options) : new Td3Learner(device, options),
+    own: false,
+    open: (device) =>
+      opened(device, (on) =>
+        name === 'sac' ? new SacLearner(on, options) : new Td3Learner(on, options),
+      ),
   };
+}
+
+/** Opens a learner on a device. Closing it closes both. */
+function opened(
+  name: string,
+  make: (device: Device) => DqnLearner | SacLearner | Td3Learner,
+): OpenLearner {
+  const device = openDevice(name);
+  try {
+    const learner = make(device);
+    const weights = learner instanceof DqnLearner ? learner.parameters : learner.published;
+    const close = () => {
+      learner.close();
+      device.close();
+    };
+    return { device, learner, weights, [Symbol.dispose]: close };
+  } catch (error) {
+    device.close();
+    throw error;
+  }
 }
 
 /**
@@ -171,14 +179,10 @@ export type TrainedPolicy = DqnPolicy | SacPolicy | Td3Policy;
 
 /** Returns the policy for the weights that the learner publishes. Only TD3 uses `noise`. */
 export function policyOf(
-  { algorithm, network, scale }: PolicyPlan,
+  { algorithm, network, scale }: Extract<PolicyPlan, { algorithm: string }>,
   { greedy, seed, noise }: { greedy: boolean; seed: number; noise: number },
 ): TrainedPolicy {
   if (algorithm === 'dqn') return new DqnPolicy({ ...(network as QNetworkOptions), scale });
   if (algorithm === 'sac') return new SacPolicy(network as never, { greedy, seed });
   return new Td3Policy(network as never, { noise: greedy ? 0 : noise, seed });
 }
-
-/** Returns the vector of weights that the learner publishes to the collectors. */
-export const publishedOf = (learner: AnyLearner) =>
-  learner instanceof DqnLearner ? learner.parameters : learner.published;

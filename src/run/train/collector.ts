@@ -1,13 +1,13 @@
 /**
- * Makes the collectors of train(), with environments of the user's module and a policy of the
- * learner's algorithm.
+ * Makes the collectors of train(), with environments of the user's module and the learner's policy.
  */
 import type { CollectorContext } from '../collectors/collector.ts';
 import { isEnvironmentProvider } from '../environments/environment-set.ts';
 import type { Explore } from '../environments/explore.ts';
 import { environmentMaker } from '../environments/load-environment.ts';
 import { vectorCollector } from '../environments/vector-collector.ts';
-import { type PolicyPlan, policyOf } from './algorithms.ts';
+import type { PolicyPlan } from './learner-plan.ts';
+import { makePolicy } from './policies.ts';
 
 export interface TrainCollectorOptions {
   environment: string;
@@ -30,7 +30,8 @@ export default async function trainCollector(context: CollectorContext<TrainColl
       : ({ index }) => make({ index, options: environmentOptions }),
     ...(context.writer === null ? { environments } : {}),
     stack,
-    policy: ({ seed }) => policyOf(policy, { greedy: false, seed, noise }),
+    policy: ({ spaces, seed, worker }) =>
+      makePolicy(policy, { spaces, stack, seed, worker, greedy: false, noise }),
     explore,
   });
   return factory(context);

@@ -9,11 +9,12 @@ import type { AnyEnvironment } from '../environments/environment.ts';
 import { type EnvironmentSet, isEnvironmentProvider } from '../environments/environment-set.ts';
 import type { EnvironmentMaker } from '../environments/load-environment.ts';
 import { closeAll, EnvironmentList } from '../environments/vector-environment.ts';
-import { policyOf, type TrainedPolicy } from './algorithms.ts';
+import type { TrainedPolicy } from './algorithms.ts';
 import { type Evaluation, evaluate } from './evaluate.ts';
 import { evaluateBy } from './evaluate-function.ts';
-import { evaluationOf, type TrainOptions } from './options.ts';
+import { type AnyTrainOptions, evaluationOf } from './options.ts';
 import type { TrainPlan } from './plan.ts';
+import { makePolicy } from './policies.ts';
 
 /**
  * Stream of `seed` from which each evaluation gets its seed. Collectors and evaluate() use other
@@ -32,7 +33,7 @@ export class Evaluator {
   /** draws another seed for each evaluation */
   readonly #random: Random;
   /** returns a new policy that acts greedily */
-  readonly #make: () => TrainedPolicy | Promise<TrainedPolicy>;
+  readonly #make: () => Promise<TrainedPolicy>;
   #version = 0;
   /** version of the weights that were evaluated last */
   #evaluated = 0;
@@ -42,8 +43,16 @@ export class Evaluator {
     mailbox: WeightMailbox,
     environments: EnvironmentSet,
   ): Promise<Evaluator> {
-    const { learner, seed, noise } = plan;
-    const make = () => policyOf(learner.policy, { greedy: true, seed, noise });
+    const { learner, seed, noise, spaces, stack } = plan;
+    const make = () =>
+      makePolicy(learner.policy, {
+        spaces,
+        stack,
+        seed,
+        worker: 0,
+        greedy: true,
+        noise,
+      }) as Promise<TrainedPolicy>;
     return new Evaluator(plan, mailbox, environments, make, await make());
   }
 
@@ -51,7 +60,7 @@ export class Evaluator {
     { seed, stack, evaluation }: TrainPlan,
     mailbox: WeightMailbox,
     environments: EnvironmentSet,
-    make: () => TrainedPolicy | Promise<TrainedPolicy>,
+    make: () => Promise<TrainedPolicy>,
     policy: TrainedPolicy,
   ) {
     this.weights = new Float32Array(mailbox.length);
@@ -125,7 +134,7 @@ const MAX_ENVIRONMENTS = 10;
 /** Opens the environments that an evaluator steps. */
 export async function openEvaluated(
   make: EnvironmentMaker,
-  given: TrainOptions,
+  given: AnyTrainOptions,
 ): Promise<EnvironmentSet> {
   const { environmentOptions: options, workers = 1, environments = 1, signal } = given;
   const { episodes = 10, confirm = 100, evaluate: by } = evaluationOf(given);

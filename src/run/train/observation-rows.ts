@@ -14,7 +14,8 @@ export class ObservationRows {
   readonly #rows: Readonly<Record<'obs' | 'nextObs', Tensor<'float32'>>> | null;
 
   constructor(device: Device, { converted, sampleCount, learner }: TrainPlan) {
-    this.#scale = learner.policy.scale;
+    const { policy } = learner;
+    this.#scale = 'scale' in policy ? policy.scale : 1;
     const shape = [sampleCount, learner.obsDim];
     this.#rows = converted
       ? { obs: device.allocate({ shape }), nextObs: device.allocate({ shape }) }

@@ -10,6 +10,14 @@ import type { Explore, Policy } from '../environments/explore.ts';
 import type { LearnerChoice, TrainedPolicy } from './algorithms.ts';
 import type { EvaluateFunction } from './evaluate-function.ts';
 import type { EvaluatedWeights } from './evaluated-weights.ts';
+import type { OwnLearner } from './learner-plan.ts';
+import {
+  type ChosenPolicy,
+  checkPolicyChoice,
+  isOwnLearner,
+  type LearnerFactory,
+  type PolicyChoice,
+} from './own-learner.ts';
 import type { CurvePoint, TrainParts } from './progress.ts';
 
 /** Options of train(). A resumed training keeps the saved values of omitted options. */
@@ -114,6 +122,29 @@ export interface TrainOptions<P extends Policy = TrainedPolicy> {
   onOpen?: (parts: TrainParts) => unknown;
 }
 
+/** Options of train() with a learner of your own. */
+export interface OwnTrainOptions<C extends PolicyChoice = PolicyChoice>
+  extends Omit<TrainOptions<ChosenPolicy<C>>, 'learner' | 'noise'> {
+  /**
+   * a learner that you made and close yourself, or a function that makes one on the device of
+   * train()
+   */
+  learner: OwnLearner | LearnerFactory;
+  /**
+   * policy that acts by the learner's weights: a module, `{ module, options?, weights? }`, or
+   * `{ network }` for the largest output of a network
+   */
+  policy: C;
+  /**
+   * discount factor of the column `discounts`, 0 to 1, default 0.99. Only batches of steps in order
+   * have this column: those with nStep, prioritized, stack or observations of bytes
+   */
+  gamma?: number;
+}
+
+/** Options of train() with any learner. */
+export type AnyTrainOptions = TrainOptions | OwnTrainOptions;
+
 /** The option `evaluation` of train(). */
 export interface EvaluationOptions<P extends Policy = TrainedPolicy> {
   /** environment steps between two evaluations, default: a twentieth of `steps` */
@@ -162,6 +193,8 @@ const others = [
   'display',
   'onPoint',
   'onOpen',
+  'policy',
+  'gamma',
 ];
 
 /** Returns the options without those that are undefined. train() treats these as omitted. */
@@ -175,19 +208,19 @@ function defined<T extends object>(options: T): T {
  * Checks the options, and returns them without undefined ones, also in nested options. Throws for
  * errors that it can find before the environment is loaded.
  */
-export function checkedTrain(given: TrainOptions): TrainOptions {
+export function checkedTrain(given: AnyTrainOptions): AnyTrainOptions {
   checkKeys('train', given, [...Object.keys(counts), ...others]);
   const options = { ...defined(given) };
   if (typeof options.evaluation === 'function')
     options.evaluation = { evaluate: options.evaluation };
+  const own = isOwnLearner(options.learner);
   for (const name of ['learner', 'explore', 'evaluation'] as const)
-    if (typeof options[name] === 'object' && options[name] !== null)
+    if (typeof options[name] === 'object' && options[name] !== null && !(own && name === 'learner'))
       options[name] = defined(options[name]) as never;
-  const { environment, signal, goal, seconds, updatesPerStep = 1, noise = 0.1, learner } = options;
-  if (
-    options.noise !== undefined &&
-    (learner as { algorithm?: unknown } | null)?.algorithm !== 'td3'
-  )
+  checkOwn(options, own);
+  const { environment, signal, goal, seconds, updatesPerStep = 1, learner } = options;
+  const { noise } = options as TrainOptions;
+  if (noise !== undefined && (learner as { algorithm?: unknown } | null)?.algorithm !== 'td3')
     throw typeError(
       'noise is an option of td3; sac explores by its own deviations, dqn by explore.epsilon',
     );
@@ -204,7 +237,7 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
   if (seconds !== undefined) checkPositive('seconds', seconds);
   if (goal !== undefined && (typeof goal !== 'number' || Number.isNaN(goal)))
     throw typeError(`goal must be a number, got ${describeValue(goal)}`);
-  if (typeof noise !== 'number' || !(noise >= 0))
+  if (noise !== undefined && (typeof noise !== 'number' || !(noise >= 0)))
     throw rangeError(`noise must be a number of at least 0, got ${describeValue(noise)}`);
   checkFlag('prioritized', options.prioritized ?? false);
   checkFlag('display', options.display ?? false);
@@ -241,9 +274,30 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
   return options;
 }
 
+/** Checks the options that only a learner of the caller has. */
+function checkOwn(options: AnyTrainOptions, own: boolean): void {
+  const { learner, policy, gamma, device } = options as OwnTrainOptions;
+  if (own) {
+    checkPolicyChoice(policy);
+    if (device !== undefined && typeof learner !== 'function')
+      throw typeError(
+        `device: this learner is on its own device, ${describeValue(learner.device?.name)}; omit the option, or pass a function that makes the learner`,
+      );
+    if (gamma !== undefined && !(typeof gamma === 'number' && gamma >= 0 && gamma <= 1))
+      throw rangeError(`gamma must be a number from 0 to 1, got ${describeValue(gamma)}`);
+    return;
+  }
+  if (policy !== undefined)
+    throw typeError(
+      'policy is for a learner of your own; a learner of { algorithm } has its own policy. Pass a function that makes the learner, such as learner: ({ device, obsDim }) => new DqnLearner(device, { obsDim, … })',
+    );
+  if (gamma !== undefined)
+    throw typeError('gamma is an option of the learner here: learner: { algorithm, gamma }');
+}
+
 /** Returns the evaluations of checked options as an object. */
-export const evaluationOf = ({ evaluation = {} }: TrainOptions): EvaluationOptions =>
-  typeof evaluation === 'function' ? { evaluate: evaluation } : evaluation;
+export const evaluationOf = ({ evaluation = {} }: AnyTrainOptions): EvaluationOptions =>
+  (typeof evaluation === 'function' ? { evaluate: evaluation } : evaluation) as EvaluationOptions;
 
 /** Returns the path of the file. Throws if its folder cannot be written. */
 function writablePath(path: string | URL): string {

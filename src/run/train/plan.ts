@@ -3,14 +3,28 @@
  * limiter, the buffer and the options of collectors from the plan.
  */
 import { rangeError } from '../../base/errors.ts';
+import type { StepFields } from '../../store/lanes/schema.ts';
 import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import { RateLimiter } from '../../store/rate-limiter.ts';
 import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import { checkExplore, type Explore } from '../environments/explore.ts';
 import type { Spaces } from '../environments/spaces.ts';
-import { type LearnerChoice, type LearnerPlan, planOf } from './algorithms.ts';
+import { type LearnerChoice, planOf } from './algorithms.ts';
 import type { TrainCollectorOptions } from './collector.ts';
-import { type EvaluationOptions, evaluationOf, type TrainOptions } from './options.ts';
+import type { LearnerPlan } from './learner-plan.ts';
+import {
+  type AnyTrainOptions,
+  type EvaluationOptions,
+  evaluationOf,
+  type OwnTrainOptions,
+  type TrainOptions,
+} from './options.ts';
+import {
+  checkPolicyChoice,
+  isOwnLearner,
+  type OpenOwnLearner,
+  openOwnLearner,
+} from './own-learner.ts';
 
 export interface TrainPlan
   extends Required<
@@ -30,7 +44,10 @@ export interface TrainPlan
   onPoint?: TrainOptions['onPoint'];
   dump?: string | URL;
   learner: LearnerPlan;
-  algorithm: LearnerChoice['algorithm'];
+  /** algorithm of a built-in learner, null for a learner of the caller */
+  algorithm: LearnerChoice['algorithm'] | null;
+  /** name of the algorithm, for people */
+  name: string;
   /** discount factor of one step */
   gamma: number;
   explore: Explore;
@@ -42,15 +59,54 @@ export interface TrainPlan
   ticks: number;
   /** true if the buffer is a TrajectoryBuffer, which stores each environment's steps in order */
   ordered: boolean;
+  /** true if the environments give masks of legal actions, which the buffer stores */
+  masked: boolean;
   /** true if the learner takes observations in another form than that of the batch */
   converted: boolean;
+}
+
+/** Parts that a training opens before its plan. */
+export interface Opened {
+  /** plan of a learner of the caller, null for a built-in learner */
+  own: LearnerPlan | null;
+  /** whether the environments give masks of legal actions */
+  masked: boolean;
+}
+
+/**
+ * Opens a learner of the caller, with the defaults of a training's plan. Returns null for a built-in
+ * learner.
+ */
+export async function openLearner(
+  options: AnyTrainOptions,
+  spaces: Spaces,
+  masked: boolean,
+): Promise<OpenOwnLearner | null> {
+  const { learner, policy, device = 'auto', seed = 0, stack = 1 } = options as OwnTrainOptions;
+  if (!isOwnLearner(learner)) return null;
+  const saved = options.checkpoint !== undefined;
+  const choice = checkPolicyChoice(policy);
+  return await openOwnLearner({
+    learner,
+    policy: choice,
+    device,
+    saved,
+    spaces,
+    stack,
+    masked,
+    seed,
+  });
 }
 
 /**
  * Returns the plan of a training, with defaults. Throws if the options do not fit each other or the
  * environment's spaces.
  */
-export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
+export function trainPlan(
+  options: AnyTrainOptions,
+  spaces: Spaces,
+  { own, masked }: Opened = { own: null, masked: false },
+): TrainPlan {
   const {
     seed = 0,
     workers = 1,
@@ -75,8 +131,13 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
     throw rangeError(`warmUp must be at least ${least}${lanes}; got ${warmUp}`);
   // Rows of a TrajectoryBuffer have their own discounts, which include `gamma`. A learner does not
   // accept `gamma` for such rows, so it is left out.
-  const { gamma = 0.99, ...others } = choice ?? {};
-  const learner = planOf((ordered ? others : choice) as LearnerChoice, spaces, { seed, stack });
+  const { gamma = 0.99, ...others } = (own ? options : (choice ?? {})) as OwnTrainOptions;
+  if (own && !ordered && (options as OwnTrainOptions).gamma !== undefined)
+    throw rangeError(
+      'gamma is for rows with discounts: those with nStep, prioritized, stack or observations of bytes. Here the learner itself discounts, so omit the option',
+    );
+  const learner =
+    own ?? planOf((ordered ? others : choice) as LearnerChoice, spaces, { seed, stack, masked });
   const { minibatches = learner.cycle } = options;
   if (minibatches % learner.cycle !== 0)
     throw rangeError(
@@ -90,9 +151,11 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
     throw rangeError(
       `capacity must be at least ${room}${room === least ? lanes : ', as warmUp requires'}; got ${capacity}`,
     );
-  const { algorithm } = choice;
+  const algorithm = own ? null : (choice as LearnerChoice).algorithm;
   const epsilon =
-    algorithm === 'dqn' ? { epsilon: { to: 0.05, steps: Math.min(10_000, steps) } } : {};
+    spaces.action.kind === 'discrete'
+      ? { epsilon: { to: 0.05, steps: Math.min(10_000, steps) } }
+      : {};
   const explore = { randomSteps: warmUp, ...epsilon, ...options.explore };
   checkExplore(explore, spaces);
   return {
@@ -103,7 +166,7 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
     display: false,
     signal: new AbortController().signal,
     onOpen: () => {},
-    ...options,
+    ...(options as TrainOptions),
     seed,
     workers,
     environments,
@@ -115,6 +178,8 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
     warmUp,
     minibatches,
     algorithm,
+    name: learner.name,
+    masked,
     gamma,
     environmentOptions: options.environmentOptions,
     checkpoint: options.checkpoint ?? null,
@@ -130,7 +195,7 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
     explore,
     spaces,
     ordered,
-    converted: stack > 1 || bytes,
+    converted: !own && (stack > 1 || bytes),
     sampleCount: learner.batchSize * minibatches,
     ticks: Math.ceil(((steps - warmUp) * updatesPerStep) / minibatches),
   };
@@ -156,24 +221,28 @@ export function limiterOf({
 }
 
 export function bufferOf(plan: TrainPlan, limiter: RateLimiter): ReplayBuffer | TrajectoryBuffer {
-  const { capacity, spaces, ordered, workers, environments } = plan;
-  const { size } = spaces.action;
+  const { capacity, spaces, ordered, masked, workers, environments } = plan;
+  const { action } = spaces;
+  const { size } = action;
+  const actions = masked && action.kind === 'discrete' ? action.n : 0;
   if (!ordered)
     return ReplayBuffer.offPolicy({
       capacity,
       obsDim: spaces.observation.size,
       actionDim: size,
+      ...(actions > 0 && { actionMask: actions }),
       limiter,
     }) as ReplayBuffer;
   const { shape, dtype } = spaces.observation;
   const fields = {
     obs: { shape, observation: true, ...(dtype === 'uint8' ? { dtype } : {}) },
-    actions: { shape: spaces.action.kind === 'discrete' ? [] : [size] },
-  } as const;
+    actions: { shape: action.kind === 'discrete' ? [] : [size] },
+    ...(actions > 0 && { actionMask: { mask: actions, observation: true } }),
+  };
   return TrajectoryBuffer.create({
     capacity,
     lanes: workers * environments,
-    fields,
+    fields: fields as unknown as StepFields,
     limiter,
   }) as unknown as TrajectoryBuffer;
 }

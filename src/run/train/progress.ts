@@ -93,7 +93,7 @@ export interface TrainResult<P extends Policy = TrainedPolicy> {
 
 /** Targets with which the progress is compared. */
 interface Aims {
-  readonly algorithm: string;
+  readonly name: string;
   readonly steps: number;
   readonly goal: number;
 }
@@ -122,7 +122,7 @@ export function liveLines(progress: TrainProgress, aims: Aims): string[] {
   const rate = (count: number) => `${whole(count / Math.max(seconds, 1e-3))}/s`;
   const numbers = Object.entries(scalars).map(([name, value]) => `${name} ${short(value)}`);
   return [
-    `${aims.algorithm}  ${bar}  ${whole(steps)} of ${whole(aims.steps)} steps (${rate(steps)})  ${seconds.toFixed(1)} s`,
+    `${aims.name}  ${bar}  ${whole(steps)} of ${whole(aims.steps)} steps (${rate(steps)})  ${seconds.toFixed(1)} s`,
     `${exploring(progress)} (${whole(episodes)} episodes)  ${greedy(progress, aims)}`,
     `${whole(updates)} updates (${rate(updates)})  ${numbers.join('  ')}`,
     ...(waitingFor === 'nothing' || waitingFor === '' ? [''] : [`waits for ${waitingFor}`]),

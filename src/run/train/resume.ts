@@ -17,9 +17,11 @@ import { Checkpoint } from '../checkpoint/checkpoint.ts';
 import { extraOf } from '../checkpoint/extra.ts';
 import type { CheckpointParts } from '../checkpoint/parts.ts';
 import type { CollectorPool } from '../collectors/collector-pool.ts';
-import type { AnyLearner } from './algorithms.ts';
+import type { LearnerChoice } from './algorithms.ts';
 import type { SavedBest } from './evaluated-weights.ts';
-import type { TrainOptions } from './options.ts';
+import type { OwnLearner } from './learner-plan.ts';
+import type { AnyTrainOptions, TrainOptions } from './options.ts';
+import { isOwnLearner } from './own-learner.ts';
 import type { TrainPlan } from './plan.ts';
 import type { CurvePoint } from './progress.ts';
 
@@ -45,7 +47,7 @@ export interface TrainCounts {
 
 interface TrainParts {
   buffer: ReplayBuffer | TrajectoryBuffer;
-  learner: AnyLearner;
+  learner: OwnLearner;
   pipeline: ReplayPipeline;
   mailbox: WeightMailbox;
 }
@@ -124,6 +126,7 @@ const plain = (options: object) => options as Options;
 /** The options that a checkpoint contains, with defaults. */
 export type SavedOptions = Omit<
   TrainOptions,
+  | 'learner'
   | 'environment'
   | 'environmentOptions'
   | 'device'
@@ -133,11 +136,16 @@ export type SavedOptions = Omit<
   | 'display'
   | 'onPoint'
   | 'onOpen'
->;
+> & {
+  /** options of a built-in learner, or an empty object for a learner of the caller */
+  learner: Partial<LearnerChoice>;
+  /** discount factor, for a learner of the caller whose rows have discounts */
+  gamma?: number;
+};
 
 export interface Resumption {
   /** the call's options, and the saved options that the call omits */
-  readonly options: TrainOptions;
+  readonly options: AnyTrainOptions;
   /**
    * Emits one process warning if the call's options differ from the saved ones. Call it after the
    * checkpoint was restored.
@@ -154,9 +162,15 @@ const optimizers = ['actorOptimizer', 'criticOptimizer', 'temperatureOptimizer']
 /** Options of learners that affect only the first gradient step, with their defaults. */
 const initial: Options = { initialTemperature: 1, firstUpdate: 0 };
 
-export function savedOptions(plan: TrainPlan, { learner, capacity }: TrainOptions): SavedOptions {
+export function savedOptions(
+  plan: TrainPlan,
+  { learner, capacity }: AnyTrainOptions,
+): SavedOptions {
   return {
-    learner: withSavedNames(plain(learner)) as SavedOptions['learner'],
+    // A learner of the caller cannot be saved. Each run gives its own.
+    learner: (isOwnLearner(learner)
+      ? {}
+      : withSavedNames(plain(learner))) as SavedOptions['learner'],
     seed: plan.seed,
     workers: plan.workers,
     environments: plan.environments,
@@ -175,6 +189,7 @@ export function savedOptions(plan: TrainPlan, { learner, capacity }: TrainOption
     // capacity, that number is saved instead.
     capacity: capacity ?? plan.capacity,
     ...(plan.algorithm === 'td3' ? { noise: plan.noise } : {}),
+    ...(plan.learner.own && plan.ordered ? { gamma: plan.gamma } : {}),
   };
 }
 
@@ -182,17 +197,24 @@ export function savedOptions(plan: TrainPlan, { learner, capacity }: TrainOption
 const counted = ({ evaluate: _, ...counts }: TrainPlan['evaluation']) => counts;
 
 /** Merges the options with those that the folder of `options.checkpoint` contains. */
-export async function resumptionOf(options: TrainOptions): Promise<Resumption> {
-  const given = { ...options, learner: withPresentNames('train: learner', options.learner) };
+export async function resumptionOf(options: AnyTrainOptions): Promise<Resumption> {
+  const own = isOwnLearner(options.learner);
+  const given = own
+    ? options
+    : ({
+        ...options,
+        learner: withPresentNames('train: learner', options.learner as LearnerChoice),
+      } as TrainOptions);
   const { checkpoint } = given;
+  const algorithm = own ? undefined : (given as TrainOptions).learner?.algorithm;
   const extra =
     checkpoint && ((await extraOf(checkpoint.folder)) as { options?: SavedOptions } | undefined);
   const saved = extra?.options;
   // If the algorithms differ, the saved options do not fit. Checkpoint.restore() then throws an
   // error that names the algorithms.
-  if (!checkpoint || !saved || saved.learner?.algorithm !== given.learner?.algorithm)
+  if (!checkpoint || !saved || saved.learner?.algorithm !== algorithm)
     return { options: given, warn() {} };
-  const learner = plain(given.learner);
+  const learner = own ? {} : plain(given.learner);
   const savedLearner = withPresentNames(checkpoint.folder.toString(), plain(saved.learner));
   const warn = () => {
     const changed = differences(plain(given), plain(saved));
@@ -205,8 +227,9 @@ export async function resumptionOf(options: TrainOptions): Promise<Resumption> {
     ];
     if (texts.length > 0) process.emitWarning(`train: ${texts.join('; ')}`, 'CheckpointWarning');
   };
-  const base = { ...saved, learner: withoutRivals(learner, savedLearner) };
-  return { options: merged(base, plain(given)) as unknown as TrainOptions, warn };
+  const { learner: _, ...others } = saved;
+  const base = own ? others : { ...others, learner: withoutRivals(learner, savedLearner) };
+  return { options: merged(base, plain(given)) as unknown as AnyTrainOptions, warn };
 }
 
 function merged(saved: Options, given: Options): Options {

@@ -6,7 +6,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { callAfter } from '../../base/clock.ts';
 import { Random } from '../../base/random.ts';
-import { openDevice } from '../../device/open.ts';
 import { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
 import { Deadline } from '../../shm/wait.ts';
 import type { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
@@ -16,16 +15,23 @@ import { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import { CollectorPool } from '../collectors/collector-pool.ts';
 import type { EnvironmentSet } from '../environments/environment-set.ts';
 import { environmentMaker } from '../environments/load-environment.ts';
-import { type AnyLearner, publishedOf } from './algorithms.ts';
 import { Best, savePolicy } from './evaluated-weights.ts';
 import { Evaluator, openEvaluated } from './evaluator.ts';
+import type { OpenLearner } from './learner-plan.ts';
 import { showProgress } from './live-display.ts';
 import { ObservationRows } from './observation-rows.ts';
-import { checkedTrain, type TrainOptions } from './options.ts';
+import {
+  type AnyTrainOptions,
+  checkedTrain,
+  type OwnTrainOptions,
+  type TrainOptions,
+} from './options.ts';
+import { type ChosenPolicy, type PolicyChoice, PriorityWatch } from './own-learner.ts';
 import {
   bufferOf,
   collectorOptions,
   limiterOf,
+  openLearner,
   type TrainPlan,
   trainPlan,
   viewOf,
@@ -62,6 +68,8 @@ const SMOOTHING = 0.02;
  * more.
  */
 const FIRST_BETA = 0.4;
+/** Whether environments give masks of legal actions. */
+const MASKED = false;
 
 /**
  * Trains a learner on an environment until the goal is reached, `steps` or `seconds` are over, or
@@ -88,14 +96,20 @@ const FIRST_BETA = 0.4;
  *   steps: 20_000,
  * });
  */
-export async function train(options: TrainOptions): Promise<TrainResult> {
+export function train<const C extends PolicyChoice>(
+  options: OwnTrainOptions<C>,
+): Promise<TrainResult<ChosenPolicy<C>>>;
+export function train(options: TrainOptions): Promise<TrainResult>;
+export async function train(options: AnyTrainOptions): Promise<unknown> {
   const resumption = await resumptionOf(checkedTrain(options));
   const given = resumption.options;
   const make = await environmentMaker(given.environment.href);
   const evaluated = await openEvaluated(make, given);
   try {
-    const training = new Training(trainPlan(given, evaluated.spaces), evaluated, resumption);
-    const { plan } = training;
+    const { spaces } = evaluated;
+    using own = await openLearner(given, spaces, MASKED);
+    const plan = trainPlan(given, spaces, { own: own?.plan ?? null, masked: MASKED });
+    const training = new Training(plan, evaluated, resumption);
     const running = training.run();
     if (!plan.display) return await running;
     const progress = () => training.progress();
@@ -147,14 +161,14 @@ class Training {
 
   async run(): Promise<TrainResult> {
     const plan = this.plan;
-    using device = openDevice(plan.device);
-    using learner = plan.learner.make(device);
+    using opened = plan.learner.open(plan.device);
+    const { learner, device } = opened;
     await learner.ready;
     const limiter = limiterOf(plan);
     using buffer = bufferOf(plan, limiter);
-    const mailbox = WeightMailbox.create({ length: publishedOf(learner).size });
+    const mailbox = WeightMailbox.create({ length: opened.weights.size });
     using rows = new ObservationRows(device, plan);
-    await using pipeline = await this.#open(buffer, learner, rows, mailbox);
+    await using pipeline = await this.#open(buffer, opened, rows, mailbox);
     this.#waitingFor = () => pipeline.waitingFor();
     const evaluator = await Evaluator.open(plan, mailbox, this.#evaluated);
     await using kept = await TrainCheckpoint.of(
@@ -190,8 +204,8 @@ class Training {
         await this.#result(evaluator, reached?.meanReturn ?? null, this.#curve.at(-1) ?? null),
       );
     }
-    const opened = { pipeline: pipeline as ReplayPipeline, collectors: pool };
-    await plan.onOpen({ ...opened, ...(checkpoint && { checkpoint }) });
+    const parts = { pipeline: pipeline as ReplayPipeline, collectors: pool };
+    await plan.onOpen({ ...parts, ...(checkpoint && { checkpoint }) });
     this.#begin = performance.now() - (kept.before?.seconds ?? 0) * 1000;
     const stop = new AbortController();
     const signal = AbortSignal.any([plan.signal, stop.signal]);
@@ -401,13 +415,13 @@ class Training {
 
   async #open(
     buffer: ReplayBuffer | TrajectoryBuffer,
-    learner: AnyLearner,
+    { learner, device, weights }: OpenLearner,
     rows: ObservationRows,
     mailbox: WeightMailbox,
   ) {
-    const { device, sampleCount, seed, prioritized: byPriority } = this.plan;
+    const { sampleCount, seed, prioritized: byPriority } = this.plan;
     const common = {
-      device,
+      device: device.name,
       sampleCount,
       mailbox,
       baseSeed: new Random(seed, STREAM).below(2 ** 31),
@@ -423,12 +437,12 @@ class Training {
             view: viewOf(buffer, this.plan),
           });
     try {
-      const update = learner.update.bind(learner) as (...given: unknown[]) => void;
-      const weights = publishedOf(learner);
-      pipeline.capture((batch, { stream, out }) => update(stream, rows.of(batch, stream), out), {
-        scalars: learner.scalars,
-        weights,
-      });
+      const watch = new PriorityWatch(byPriority);
+      pipeline.capture(
+        (batch, { stream, out }) => learner.update(stream, watch.of(rows.of(batch, stream)), out),
+        { scalars: learner.scalars, weights },
+      );
+      watch.check();
       pipeline.on('tick', ({ scalars }) => this.#count(scalars));
       return pipeline;
     } catch (error) {

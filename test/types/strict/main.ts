@@ -25,7 +25,13 @@ import {
   toFloat16,
   WeightMailbox,
 } from 'hotslot';
-import { type Environment, evaluate, train as trained, vectorCollector } from 'hotslot/collect';
+import {
+  type Environment,
+  evaluate,
+  type OwnLearner,
+  train as trained,
+  vectorCollector,
+} from 'hotslot/collect';
 import { encodeOnnx } from 'hotslot/formats';
 import { DeviceGenerator, FullGraphWrapper } from 'hotslot/graph';
 import {
@@ -47,6 +53,7 @@ import {
   type NormalizerOptions,
   type Odd,
   ops,
+  QrDqnLearner,
   type SacLearner,
   type SacOptions,
   SacPolicy,
@@ -55,6 +62,7 @@ import {
 import { ToDevice } from 'hotslot/linop';
 import { createUnifiedMempool } from 'hotslot/memory';
 import { type Monitor, serveMonitor, tensorBoard, type WatchedCheckpoint } from 'hotslot/monitor';
+import type { TracedLearner } from 'hotslot/trace';
 import { buildReplayTransferBackend } from 'hotslot/transfer';
 import type collector from './collector.js';
 import { fields, type stepping } from './collector.js';
@@ -557,7 +565,8 @@ export async function learned(): Promise<number> {
       actorHidden: [8],
     },
     evaluation: { episodes: 3 },
-    onPoint: ({ steps, meanReturn }) => steps + meanReturn,
+    onPoint: ({ steps, meanReturn }, evaluated) =>
+      steps + meanReturn + encodeOnnx(evaluated.policy).length,
   });
   // @ts-expect-error the environment says it
   await trained({ environment, learner: { algorithm: 'dqn', actions: 3 } });
@@ -567,3 +576,40 @@ export async function learned(): Promise<number> {
   const { returns } = await evaluate({ environments: [new Swing()], policy });
   return (curve[0]?.meanReturn ?? 0) + (meanReturn ?? 0) + returns.length + model.length;
 }
+
+// ---- train() with a learner of one's own --------------------------------------------------------
+
+declare const own: OwnLearner;
+declare function made<T>(): T;
+export async function taught(): Promise<number> {
+  const { policy, best } = await trained({
+    environment,
+    learner: ({ device, obsDim, seed }) =>
+      new QrDqnLearner(device, { obsDim, seed, actions: 2, hidden: [8], batchSize: 32 }),
+    policy: { network: 'q' },
+    gamma: 0.9,
+    nStep: 3,
+    onPoint: (_, evaluated) => encodeOnnx(evaluated.policy).length,
+  });
+  const model: Uint8Array = encodeOnnx(policy);
+  const result = await trained({
+    environment,
+    learner: own,
+    policy: environment,
+    evaluation: ({ policy: acting, episodes }) => acting.act(obs, 1).length + episodes,
+    onPoint: (point, { save }) => save(`${point.steps}.safetensors`),
+  });
+  // @ts-expect-error a policy of one's own need not be one of hotslot/learner
+  encodeOnnx(result.policy);
+  // @ts-expect-error without its policy
+  await trained({ environment, learner: own });
+  // @ts-expect-error a learner of { algorithm } has its own policy
+  await trained({ environment, learner: { algorithm: 'dqn' }, policy: environment });
+  return model.length + (best?.policy.network.outputs ?? 0);
+}
+export const mine: OwnLearner[] = [
+  made<DqnLearner>(),
+  made<SacLearner>(),
+  made<QrDqnLearner>(),
+  made<TracedLearner>(),
+];
