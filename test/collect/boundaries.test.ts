@@ -100,7 +100,7 @@ describe('observations and actions of environments', () => {
     const field = { shape: [2], dtype: 'float32' } as const;
     const columns = rowColumns(
       { nextObs: field },
-      { vector, obs: vector.obs, actions: new Float32Array(1) },
+      { vector, obs: vector.obs, actions: new Float32Array(1), actionMask: null },
     );
     expect(() => columns.nextObs!()).to.throw(
       RangeError,
@@ -250,7 +250,7 @@ describe('observations and actions of environments', () => {
       const fields = Object.fromEntries(order.map((name) => [name, flag]));
       const columns = rowColumns(
         { ...fields, rewards: flag },
-        { vector: set, obs: set.obs, actions: new Float32Array(2) },
+        { vector: set, obs: set.obs, actions: new Float32Array(2), actionMask: null },
       );
       for (let again = 0; again < 2; again++)
         expect(Object.entries(columns).map(([name, fill]) => [name, ...fill()])).to.deep.equal([

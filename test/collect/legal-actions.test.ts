@@ -15,7 +15,7 @@ import { Explorer } from '../../src/run/environments/explore.ts';
 import { spacesOf } from '../../src/run/environments/spaces.ts';
 import { rejection } from '../rig/refusal.ts';
 import { contextOf } from './counting.ts';
-import { illegalPolicy, legalPolicy, Masked, type MaskedOptions } from './masked.ts';
+import { ACTIONS, illegalPolicy, legalPolicy, Masked, type MaskedOptions } from './masked.ts';
 
 const ENTRY = new URL('./masked.js', import.meta.url);
 
@@ -145,6 +145,7 @@ describe('Policy.act()', () => {
 const fields = {
   ...contextOf().context.fields,
   actions: { dtype: 'float32', shape: [] },
+  actionMask: { dtype: 'bool', shape: [ACTIONS] },
 } as const;
 
 /** Creates a collector of two environments, which throw at an illegal action. */
@@ -223,7 +224,7 @@ describe('environments that throw at an illegal action', () => {
   });
 
   it('an illegal action of a policy fails the pool, and restarts no collector', async () => {
-    const words = new Int32Array(new SharedArrayBuffer(16));
+    const words = new Int32Array(new SharedArrayBuffer(12));
     const buffer = ReplayBuffer.create({
       capacity: 64,
       fields: { obs: { shape: [4] }, actions: { shape: [] } },
@@ -242,7 +243,7 @@ describe('environments that throw at an illegal action', () => {
       /^collector 0 failed: action \d+ for environment 0, in step 3 of its episode, is illegal: /,
     );
     expect(error.cause).to.be.instanceOf(RangeError);
-    expect([heard, Atomics.load(words, 3)]).to.deep.equal([[], 1]);
+    expect([heard, Atomics.load(words, 2)]).to.deep.equal([[], 1]);
     expect(buffer.ptr).to.equal(4);
     buffer.close();
   });

@@ -24,12 +24,20 @@ export interface MaskedOptions {
   explore?: Explore;
   /** the policy of the default export: legal actions, or the first illegal one. Default: none */
   policy?: 'legal' | 'illegal';
+  /** where the collector waits for the test: while it gives a mask, or between mask and step */
+  waits?: 'mask' | 'policy';
   /**
-   * Int32 words that the test and its collectors share: number of masks, the number of the mask
-   * that waits for the test (0: none), whether it waits (1) or may go on (2), and created
-   * collectors
+   * Int32 words that the test and its collectors share: 1 if a collector shall wait, 1 while it
+   * waits, and the number of created collectors
    */
   words?: Int32Array;
+}
+
+/** Waits if the test wants it. The test ends the wait by another value of word 1. */
+function wait({ words }: MaskedOptions): void {
+  if (!words || Atomics.compareExchange(words, 0, 1, 0) !== 1) return;
+  Atomics.store(words, 1, 1);
+  Atomics.wait(words, 1, 1);
 }
 
 /**
@@ -122,12 +130,7 @@ export class Masked implements Environment<number> {
     return { actionMask: from === 'both' ? (mask ?? []) : mask };
   }
   #mask(): ActionMask | undefined {
-    const { words } = this.options;
-    if (words && Atomics.add(words, 0, 1) + 1 === Atomics.load(words, 1)) {
-      Atomics.store(words, 2, 1);
-      Atomics.notify(words, 2);
-      Atomics.wait(words, 2, 1);
-    }
+    if (this.options.waits === 'mask') wait(this.options);
     const state = this.#shown();
     if (this.#terminated) return lastMask(state);
     const mask = legalOf(state);
@@ -185,11 +188,21 @@ export function illegalPolicy() {
  */
 export default (context: CollectorContext<MaskedOptions>) => {
   const { environments, explore, policy, words } = context.options;
-  if (words) Atomics.add(words, 3, 1);
+  if (words) Atomics.add(words, 2, 1);
+  const acting = () => {
+    const made = policy === 'illegal' ? illegalPolicy() : legalPolicy();
+    return {
+      act(obs: Float32Array, n: number, options?: ActOptions) {
+        const chosen = made.act(obs, n, options);
+        if (context.options.waits === 'policy') wait(context.options);
+        return chosen;
+      },
+    };
+  };
   return vectorCollector<MaskedOptions>({
     make: ({ index, options }) => new Masked(index, options),
     ...(environments !== undefined && { environments }),
     ...(explore && { explore }),
-    ...(policy && { policy: policy === 'legal' ? legalPolicy : illegalPolicy }),
+    ...(policy && { policy: acting }),
   })(context);
 };

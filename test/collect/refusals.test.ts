@@ -258,7 +258,7 @@ describe('vectorCollector(): errors', () => {
       (await refused({}, { fields: { ...fields, ...change }, options })).message;
     const of = (dtype: string, shape: number[] = []) => ({ dtype, shape });
     expect(await says({ goal: of('float32') })).to.equal(
-      "the buffer has a field 'goal', which environments do not return; they return obs, nextObs, actions, rewards, dones, terminated, truncated",
+      "the buffer has a field 'goal', which environments do not return; they return obs, nextObs, actions, rewards, dones, terminated, truncated, actionMask, nextActionMask",
     );
     expect(await says({ obs: of('float32', [3]) })).to.equal(
       "the buffer's obs are [3], but environments return 4 numbers",

@@ -176,7 +176,13 @@ async function attached({
 }
 
 const byKey = (fields: readonly (BufferField & { key: string })[]): CollectorContext['fields'] =>
-  Object.fromEntries(fields.map(({ key, dtype, shape }) => [key, { dtype, shape }]));
+  Object.fromEntries(fields.map(({ key, ...field }) => [key, fieldOf(field)]));
+const fieldOf = ({ dtype, shape, mask, observation }: BufferField): BufferField => ({
+  dtype,
+  shape,
+  ...(mask !== undefined && { mask }),
+  ...(observation !== undefined && { observation }),
+});
 
 /**
  * Claims the lanes after their previous thread has released them. A thread that ends releases its

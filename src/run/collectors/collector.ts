@@ -87,6 +87,13 @@ export interface BufferField {
   readonly dtype: DType;
   /** shape of one row or step */
   readonly shape: readonly number[];
+  /**
+   * number of actions, only for a field that stores action masks as bits. Its column is a
+   * Uint8Array of rows × mask bytes of 0 and 1
+   */
+  readonly mask?: number | undefined;
+  /** whether a field of a TrajectoryBuffer is an observation, undefined for a ReplayBuffer */
+  readonly observation?: boolean | undefined;
 }
 
 /**

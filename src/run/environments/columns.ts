@@ -20,11 +20,13 @@ export interface Stepped {
   readonly vector: SteppedSet;
   readonly obs: TypedArray;
   readonly actions: Float32Array;
+  /** legal actions before a step, null if the buffer does not store them */
+  readonly actionMask: Uint8Array | null;
 }
 
 /**
  * Returns the columns of a ReplayBuffer's rows. Throws for a field that environments do not
- * provide.
+ * provide. lacksMasks() later checks whether the environments give masks.
  */
 export function rowColumns(
   fields: Readonly<Record<string, BufferField>>,
@@ -48,6 +50,9 @@ export function rowColumns(
     dones: (field) => column('dones', field, flag, dones),
     terminated: (field) => column('terminated', field, flag, () => vector.terminated),
     truncated: (field) => column('truncated', field, flag, () => vector.truncated),
+    actionMask: (field) => maskColumn('actionMask', field, spaces, () => stepped.actionMask),
+    nextActionMask: (field) =>
+      maskColumn('nextActionMask', field, spaces, () => vector.nextActionMask),
   };
   const unknown = Object.keys(fields).find((name) => !Object.hasOwn(given, name));
   if (unknown !== undefined)
@@ -89,13 +94,15 @@ export function stepColumns(
   const { spaces } = vector;
   const { observation } = spaces;
   const wrong = [...new Set([...Object.keys(fields), 'obs', 'actions'])].find(
-    (name) => !(name in fields && ['obs', 'actions'].includes(name)),
+    (name) => !(name in fields && ['obs', 'actions', 'actionMask'].includes(name)),
   );
   if (wrong !== undefined)
     throw rangeError(
-      `environments return the fields obs and actions; the buffer ${wrong in fields ? `has a field '${wrong}'` : `lacks '${wrong}'`}`,
+      `environments return the fields obs and actions, and actionMask if they give masks; the buffer ${wrong in fields ? `has a field '${wrong}'` : `lacks '${wrong}'`}`,
     );
   const obsField = fields.obs as BufferField;
+  const maskOf = (field: BufferField, read: () => Uint8Array | null) =>
+    maskColumn('actionMask', field, spaces, read);
   return {
     obs: column('obs', obsField, observation, () => obs),
     finalObs: column('obs', obsField, observation, () => vector.nextObs),
@@ -103,6 +110,10 @@ export function stepColumns(
     rewards: () => vector.rewards,
     terminated: () => vector.terminated,
     truncated: () => vector.truncated,
+    ...(fields.actionMask && {
+      actionMask: maskOf(fields.actionMask, () => stepped.actionMask),
+      finalActionMask: maskOf(fields.actionMask, () => vector.nextActionMask),
+    }),
     ...(vector.skipped && { skip: () => vector.skipped as Uint8Array }),
   };
 }
@@ -184,6 +195,60 @@ function actionColumn(field: BufferField, spaces: Spaces, actions: Float32Array)
   if (action.n > (most[dtype] ?? action.n))
     throw rangeError(`${action.n} actions do not fit ${describeValue(dtype)}`);
   return dtype === 'float32' ? () => actions : copied(dtype, () => actions);
+}
+
+/** Returns a column of masks, one byte of 0 or 1 per action, as add() takes them. */
+function maskColumn(
+  name: string,
+  { dtype, shape, mask, observation }: BufferField,
+  { action }: Spaces,
+  read: () => Uint8Array | null,
+): Fill {
+  if (action.kind !== 'discrete') throw unmasked(name);
+  const { n } = action;
+  const isBytes = (dtype === 'bool' || dtype === 'uint8') && shape.length === 1;
+  const have = mask === undefined ? `${dtype} [${shape}]` : `{ mask: ${mask} }`;
+  if ((mask ?? (isBytes ? shape[0] : undefined)) !== n)
+    throw rangeError(
+      `the buffer's ${name} are ${have}, but the environments have ${n} actions; make the field { mask: ${n} }`,
+    );
+  if (observation === false)
+    throw rangeError(
+      `the buffer's ${name} must be an observation, because learners use the masks of next states; make the field { mask: ${n}, observation: true }`,
+    );
+  return read as Fill;
+}
+
+const unmasked = (name: string): Error =>
+  rangeError(
+    `the buffer has a field '${name}', but the environments give no action masks; give them actionMask(), or leave the field out`,
+  );
+
+/**
+ * Throws if the buffer stores masks that the environments do not give. Call it after begin() of the
+ * set. Returns whether the environments give masks that the buffer does not store.
+ */
+export function lacksMasks(
+  fields: Readonly<Record<string, BufferField>>,
+  { actionMask }: SteppedSet,
+): boolean {
+  const stored = ['actionMask', 'nextActionMask'].find((name) => name in fields);
+  if (actionMask === null && stored !== undefined) throw unmasked(stored);
+  return actionMask !== null && stored === undefined;
+}
+
+let hasWarned = false;
+/** Emits one process warning, MaskWarning. `ofSteps`: whether the buffer is a TrajectoryBuffer. */
+export function warnOfMasks(ofSteps: boolean): void {
+  if (hasWarned) return;
+  hasWarned = true;
+  const remedy = ofSteps
+    ? 'add a field actionMask: { mask: n, observation: true }'
+    : 'add fields actionMask and nextActionMask of { mask: n }, as ReplayBuffer.offPolicy({ actionMask: n }) does';
+  process.emitWarning(
+    `the environments give action masks, but the buffer stores none, so the learner does not use them: ${remedy}`,
+    'MaskWarning',
+  );
 }
 
 function copied(dtype: DType, read: () => TypedArray): Fill {

@@ -4,11 +4,9 @@
  */
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
+import { MAX_MASKED } from '../../base/mask-bits.ts';
 import type { ActOptions } from '../../learn/policy.ts';
 import type { Spaces } from './spaces.ts';
-
-/** Most actions of an environment that gives masks. */
-export const MAX_MASKED = 4096;
 
 /** Returns the number of legal actions of environment i. `mask` has n bytes for each environment. */
 export function legalCount(mask: Uint8Array, i: number, n: number): number {

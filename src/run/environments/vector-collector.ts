@@ -7,7 +7,14 @@ import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { Random } from '../../base/random.ts';
 import type { Collector, CollectorContext, CollectorFactory } from '../collectors/collector.ts';
-import { type Columns, rowColumns, type Stepped, stepColumns } from './columns.ts';
+import {
+  type Columns,
+  lacksMasks,
+  rowColumns,
+  type Stepped,
+  stepColumns,
+  warnOfMasks,
+} from './columns.ts';
 import type { AnyEnvironment, EnvironmentContext } from './environment.ts';
 import {
   type EnvironmentSet,
@@ -70,7 +77,7 @@ const SEEDS = 2 ** 31;
  * collector chooses actions for all environments of a worker at once, resets finished episodes, and
  * returns the columns of the pool's buffer. For a ReplayBuffer these are `obs nextObs actions
  * rewards dones truncated terminated`. For a TrajectoryBuffer they are steps of `obs` and
- * `actions`. The results of environments are checked, and errors name the environment and the step.
+ * `actions`. Environments that give action masks also have `actionMask` and `nextActionMask`. The results of environments are checked, and errors name the environment and the step.
  *
  * @param options `make`, `environments` (default 1), `stack` (default 1), `policy` (default: random
  *   actions) and `explore`, which is checked when the collector is made
@@ -144,10 +151,14 @@ async function open<O>(
     });
     const obs = observationArray(spaces, count);
     const actions = new Float32Array(count * spaces.action.size);
-    const stepped = { vector, obs, actions };
+    const isMasked = spaces.action.kind === 'discrete' && 'actionMask' in fields;
+    const actionMask = isMasked ? new Uint8Array(count * spaces.action.n) : null;
+    const stepped = { vector, obs, actions, actionMask };
     const columns = writer ? stepColumns(fields, stepped) : rowColumns(fields, stepped);
     const frames = new FrameStack(vector, stack);
     await vector.begin();
+    // The workers of a pool have the same buffer, so only the first one warns.
+    if (lacksMasks(fields, vector) && worker === 0) warnOfMasks(writer !== null);
     frames.begin();
     // Only the first worker warns of long episodes, so that the workers do not repeat the warning.
     const stepping = worker === 0 ? () => long.step() : () => {};
@@ -178,7 +189,7 @@ async function setOf<O>(
 }
 
 function collectorOf(
-  { vector, obs, actions }: Stepped,
+  { vector, obs, actions, actionMask }: Stepped,
   columns: Columns,
   frames: FrameStack,
   explorer: Explorer,
@@ -201,6 +212,7 @@ function collectorOf(
     load: (weights) => explorer.load(weights),
     collect() {
       obs.set(vector.obs as never);
+      if (vector.actionMask !== null) actionMask?.set(vector.actionMask);
       const chosen = explorer.act(frames.obs, count, vector.actionMask);
       const promised = vector.step(chosen);
       actions.set(chosen);
