@@ -13,9 +13,10 @@ import {
 } from '../../examples/command-line.ts';
 import { type Algorithm, type Preset, tasks } from '../../examples/train/presets.ts';
 import { train } from '../../src/entries/collect.ts';
+import { battles, trainBattles } from './battles.ts';
 import { draw as drawn } from './draw.ts';
 import { published } from './published.ts';
-import { keepRun, type Look, readRecord, writePicture } from './record.ts';
+import { keepRun, readRecord, rounded, writePicture } from './record.ts';
 
 interface Trained {
   environment: string;
@@ -58,18 +59,20 @@ const curves: Readonly<Record<string, Trained>> = {
     episodes: 10,
   },
 };
-const names = Object.keys(curves);
+const names = [...Object.keys(curves), ...Object.keys(battles)];
+/** Names that are trained if the command names none. The others need a package. */
+const usual = Object.keys(curves);
 
 const command = commandLine({
   intro:
     'Trains seeds of each preset to the end of its steps, and keeps and draws their learning curves.',
-  usage: `npm run curves -- [name…] [options]\n\n  names: ${names.join(', ')} (default: all)`,
+  usage: `npm run curves -- [name…] [options]\n\n  names: ${names.join(', ')}\n  default: ${usual.join(', ')}`,
   options: {
     seeds: text('LIST', 'seeds', 'such as 1-5 or 2,4', { default: '1-5' }),
     draw: flag('draws the kept curves, and trains nothing'),
   },
   after:
-    'On two cores a seed of HalfCheetah takes about 11 minutes, each of the others less than half a minute.',
+    'On two cores a seed of HalfCheetah takes about 11 minutes, of Showdown up to 6, each of the others less than half a minute. Showdown needs npm install --no-save @pkmn/sim@0.10.11.',
 });
 
 interface CommandLine {
@@ -95,21 +98,16 @@ function parse(args: readonly string[]): CommandLine | null {
     if (!names.includes(word))
       throw new UsageError(`a curve is one of ${names.join(', ')}, got '${word}'`);
   return {
-    chosen: words.length > 0 ? words : names,
+    chosen: words.length > 0 ? words : usual,
     seeds: seedsOf(values.seeds),
     draw: values.draw,
   };
 }
 
 async function trainSeed(name: string, seed: number, say: (line: string) => void): Promise<void> {
+  if (Object.hasOwn(battles, name)) return trainBattles(name, seed, say);
   const { environment, algorithm, steps, every, episodes } = curves[name]!;
   const { id, module, options, presets } = tasks[environment]!;
-  const round = ({ steps, seconds, meanReturn, deviation }: Look): Look => ({
-    steps,
-    seconds: Number(seconds.toFixed(2)),
-    meanReturn: Number(meanReturn.toFixed(2)),
-    deviation: Number(deviation.toFixed(2)),
-  });
   const result = await train({
     ...(presets[algorithm] as Preset),
     environment: module,
@@ -133,7 +131,7 @@ async function trainSeed(name: string, seed: number, say: (line: string) => void
       steps: result.steps,
       updates,
       seconds: Number(seconds.toFixed(2)),
-      curve: curve.map(round),
+      curve: curve.map((point) => rounded(point)),
     },
   );
 }
@@ -142,6 +140,7 @@ async function main({ chosen, seeds, draw }: CommandLine): Promise<number> {
   const say = (line: string) => process.stdout.write(`${line}\n`);
   for (const name of chosen) {
     if (!draw) for (const seed of seeds) await trainSeed(name, seed, say);
+    if (Object.hasOwn(battles, name)) continue;
     const record = readRecord(name);
     if (record === null) say(`${name}: nothing has been kept, so nothing is drawn`);
     else say(`${name}: drawn in ${writePicture(name, await drawn(record, published[name] ?? []))}`);

@@ -20,6 +20,14 @@ export interface Look {
   deviation: number;
 }
 
+/** Returns an evaluation of a curve with numbers that are rounded for the record. */
+export const rounded = ({ steps, seconds, meanReturn, deviation }: Look, digits = 2): Look => ({
+  steps,
+  seconds: Number(seconds.toFixed(2)),
+  meanReturn: Number(meanReturn.toFixed(digits)),
+  deviation: Number(deviation.toFixed(digits)),
+});
+
 export interface SeedRun {
   seed: number;
   steps: number;

@@ -1,8 +1,8 @@
 /**
  * A battle of three Pokémon against three as an environment. The learner plays against a player
- * that chooses at random. An action is a move, or a switch to another Pokémon of the team. The
- * return of an episode is the lead of health at its end, plus 1 for a win or minus 1 for a loss. So
- * it is above 0 if the learner won.
+ * that chooses at random. An action is a move, or a switch to another Pokémon of the team, and the
+ * mask says which of them are legal now. The return of an episode is the lead of health at its end,
+ * plus 1 for a win or minus 1 for a loss. So it is above 0 if the learner won.
  */
 import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
@@ -18,7 +18,7 @@ export default class Showdown implements Environment<number> {
   /** four moves, then the other two Pokémon of the team */
   readonly actionSpace = { n: CHOICES } as const;
   readonly maxEpisodeSteps = 200;
-  /** draws the other player's choices, and the replacements of actions that are not allowed */
+  /** draws the teams and the other player's choices */
   #random = new Random(0);
   #battle: Battle | null = null;
 
@@ -39,16 +39,17 @@ export default class Showdown implements Environment<number> {
     return look(this.#battle);
   }
 
-  /**
-   * Plays an action. If the action is not allowed, plays a random allowed one instead. The
-   * observation says which actions are allowed.
-   */
+  /** Returns for each action whether it is legal now. */
+  actionMask(): readonly boolean[] {
+    return allowed(this.battle);
+  }
+
+  /** Plays an action. Throws if the action is not legal. */
   step(action: number): Step {
     const { battle } = this;
     const before = lead(battle);
-    const choices = allowed(battle);
-    const chosen = choices[action] ? action : this.#any(choices);
-    this.#choose('p1', chosen < 4 ? `move ${this.#moveNumber(chosen)}` : `switch ${chosen - 2}`);
+    if (!allowed(battle)[action]) throw new Error(`action ${action} is not legal in this battle`);
+    this.#choose('p1', action < 4 ? `move ${this.#moveNumber(action)}` : `switch ${action - 2}`);
     this.#answer();
     const obs = look(battle);
     const end = battle.ended ? (battle.winner === 'learner' ? 1 : battle.winner ? -1 : 0) : 0;
@@ -82,11 +83,6 @@ export default class Showdown implements Environment<number> {
   #choose(side: 'p1' | 'p2', choice: string): void {
     if (!this.battle.choose(side, choice))
       throw new Error(`the simulator refused '${choice}' of ${side}`);
-  }
-
-  #any(choices: readonly boolean[]): number {
-    const open = choices.flatMap((allowed, i) => (allowed ? [i] : []));
-    return open[this.#random.below(open.length)]!;
   }
 
   /**

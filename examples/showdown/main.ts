@@ -2,15 +2,15 @@
  * Trains DQN to battle in a simulator that is a TypeScript package, and prints the share of battles
  * that it wins.
  */
-import { evaluate, type Policy, train } from '../../src/entries/collect.ts';
+import { type Policy, train } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 import { deviceNamed, interruption, Refused, runExample } from '../command-line.ts';
 import type Showdown from './battle.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { CHOICES } from './sight.ts';
 import { told } from './tell.ts';
+import { battlesWon, settings } from './training.ts';
 
-const BATTLES = 500;
 const SEED = 1;
 
 async function main({ goal, steps, seed, device, tell, json }: CommandLine): Promise<number> {
@@ -20,14 +20,9 @@ async function main({ goal, steps, seed, device, tell, json }: CommandLine): Pro
     throw new Refused(error.message);
   })) as { default: new () => Showdown };
   const { solved, meanReturn, seconds, interrupted, policy, ...reached } = await train({
+    ...settings,
     environment: module,
-    learner: { algorithm: 'dqn', hidden: [64, 64], batchSize: 256, learningRate: 3e-4, gamma: 0.9 },
-    environments: 4,
-    workers: 1,
     steps,
-    warmUp: 2_000,
-    minibatches: 4,
-    explore: { epsilon: { to: 0.05, steps: 10_000 } },
     evaluation: { every: 5_000, episodes: 200, confirm: 200 },
     goal,
     seed,
@@ -37,8 +32,8 @@ async function main({ goal, steps, seed, device, tell, json }: CommandLine): Pro
   });
   if (interrupted || meanReturn === null) return 130;
   const environments = Array.from({ length: 16 }, () => new Battles());
-  const won = await battlesWon(environments, policy);
-  const before = await battlesWon(environments, anything);
+  const won = await battlesWon(environments, policy, SEED);
+  const before = await battlesWon(environments, anything, SEED);
   if (json)
     console.log(JSON.stringify({ solved, meanReturn, won, before, steps: reached.steps, seconds }));
   else {
@@ -46,7 +41,7 @@ async function main({ goal, steps, seed, device, tell, json }: CommandLine): Pro
       `after ${reached.steps} choices and ${seconds.toFixed(1)} s: mean return ${meanReturn.toFixed(2)}`,
     );
     console.log(
-      `of ${BATTLES} battles it wins ${percent(won)}; choosing anything wins ${percent(before)}`,
+      `it wins ${percent(won)} of 500 battles, and random legal choices win ${percent(before)}`,
     );
   }
   if (tell) for (const line of tellOne(environments[0]!, policy)) console.log(line);
@@ -56,22 +51,23 @@ async function main({ goal, steps, seed, device, tell, json }: CommandLine): Pro
 
 const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
 
-/** A policy that chooses at random among the six choices. */
+/** A policy that chooses at random among the legal choices. */
 const random = new Random(SEED);
 const anything: Policy = {
-  act: (_, n) => Float32Array.from({ length: n }, () => random.below(CHOICES)),
+  act: (_, n, { mask } = {}) =>
+    Float32Array.from({ length: n }, (_, i) => {
+      const legal = [...mask!.subarray(i * CHOICES, (i + 1) * CHOICES).entries()].filter(
+        ([, isLegal]) => isLegal,
+      );
+      return legal.length > 0 ? legal[random.below(legal.length)]![0] : 0;
+    }),
 };
-
-/** Returns the share of battles that the policy wins. */
-async function battlesWon(environments: readonly Showdown[], policy: Policy): Promise<number> {
-  const { returns } = await evaluate({ environments, policy, episodes: BATTLES, seed: SEED });
-  return returns.filter((value) => value > 0).length / BATTLES;
-}
 
 /** Plays one battle and returns its text. */
 function tellOne(environment: Showdown, policy: Policy): string[] {
   for (let obs = environment.reset(SEED); ; ) {
-    const step = environment.step(policy.act(Float32Array.from(obs), 1)[0]!);
+    const mask = Uint8Array.from(environment.actionMask(), Number);
+    const step = environment.step(policy.act(Float32Array.from(obs), 1, { mask })[0]!);
     if (step.terminated) return told(environment.battle.log);
     obs = step.obs as number[];
   }

@@ -7,13 +7,14 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { callAfter } from '../../base/clock.ts';
 import { Random } from '../../base/random.ts';
 import { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
-import { Deadline } from '../../shm/wait.ts';
+import { Deadline, orAborted } from '../../shm/wait.ts';
 import type { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import { prioritized } from '../../store/prioritized.ts';
 import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import { CollectorPool } from '../collectors/collector-pool.ts';
 import type { EnvironmentSet } from '../environments/environment-set.ts';
+import { givesMasks } from '../environments/gives-masks.ts';
 import { environmentMaker } from '../environments/load-environment.ts';
 import { Best, savePolicy } from './evaluated-weights.ts';
 import { Evaluator, openEvaluated } from './evaluator.ts';
@@ -68,8 +69,6 @@ const SMOOTHING = 0.02;
  * more.
  */
 const FIRST_BETA = 0.4;
-/** Whether environments give masks of legal actions. */
-const MASKED = false;
 
 /**
  * Trains a learner on an environment until the goal is reached, `steps` or `seconds` are over, or
@@ -107,8 +106,9 @@ export async function train(options: AnyTrainOptions): Promise<unknown> {
   const evaluated = await openEvaluated(make, given);
   try {
     const { spaces } = evaluated;
-    using own = await openLearner(given, spaces, MASKED);
-    const plan = trainPlan(given, spaces, { own: own?.plan ?? null, masked: MASKED });
+    const masked = await masksOf(evaluated, given.signal);
+    using own = await openLearner(given, spaces, masked);
+    const plan = trainPlan(given, spaces, { own: own?.plan ?? null, masked });
     const training = new Training(plan, evaluated, resumption);
     const running = training.run();
     if (!plan.display) return await running;
@@ -119,6 +119,16 @@ export async function train(options: AnyTrainOptions): Promise<unknown> {
     });
   } finally {
     await Promise.resolve(evaluated.close()).catch(() => {});
+  }
+}
+
+/** Returns whether the environments give masks. An aborted training ends without the answer. */
+async function masksOf(set: EnvironmentSet, signal: AbortSignal | undefined): Promise<boolean> {
+  try {
+    return await orAborted(givesMasks(set), signal);
+  } catch (error) {
+    if (signal?.aborted) return false;
+    throw error;
   }
 }
 
