@@ -53,5 +53,11 @@ export type {
   PolicyNetwork,
   TrainPolicyContext,
 } from '../run/train/own-learner.ts';
-export type { BestWeights, CurvePoint, TrainParts, TrainResult } from '../run/train/progress.ts';
+export type {
+  BestWeights,
+  CurvePoint,
+  TrainCollectors,
+  TrainParts,
+  TrainResult,
+} from '../run/train/progress.ts';
 export { train } from '../run/train/train.ts';

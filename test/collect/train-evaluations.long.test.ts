@@ -26,6 +26,8 @@ const training = (change: Partial<TrainOptions> = {}, words?: Int32Array): Train
   steps: 1000,
   warmUp: 200,
   environments: 2,
+  // So the evaluations come at fixed numbers of steps.
+  deterministic: true,
   evaluation: { every: 300, episodes: 5, confirm: 20 },
   ...change,
 });
@@ -52,7 +54,7 @@ describe('evaluations of train()', () => {
     expect([solved, meanReturn]).to.deep.equal([true, 3]);
     expect(seen.map(({ episodes }) => episodes)).to.deep.equal([3, 3, 7]);
     expect(new Set(seen.map(({ seed }) => seed)).size).to.equal(3);
-    expect(seen[0]!.steps).to.be.at.least(300);
+    expect(seen.map(({ steps }) => steps)).to.deep.equal([300, 600, 600]);
     // The confirmation has the weights of the evaluation before it.
     expect(seen[2]!.weights).to.deep.equal(seen[1]!.weights);
     expect(seen[0]!.weights).to.not.deep.equal(seen[1]!.weights);
@@ -205,6 +207,7 @@ describe('best weights of train()', () => {
       }),
     );
     const [point, kept] = points[2]!;
+    expect(points.map(([{ steps }]) => steps)).to.deep.equal([400, 600, 800, 1000, 1000]);
     expect(best!.point).to.deep.equal(point);
     expect(best!.weights).to.deep.equal(kept);
     expect(best!.weights).to.not.deep.equal(weights);

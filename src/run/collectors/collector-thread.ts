@@ -164,19 +164,30 @@ async function attached({
 }: CollectorSetup): Promise<Sink> {
   if (shared.kind === 'hotslot.ReplayBuffer') {
     const buffer = ReplayBuffer.attach(shared);
-    const fields = byKey(Object.values(buffer.layout.fields));
-    return { limiter: buffer.limiter, writer: null, fields, add: (rows) => buffer.add(rows) };
+    return {
+      limiter: buffer.limiter,
+      writer: null,
+      fields: fieldsOf(buffer),
+      add: (rows) => buffer.add(rows),
+    };
   }
   const buffer = TrajectoryBuffer.attach(shared);
   // With `resume`, the writer continues the lanes' unfinished episodes.
   const lanes = { ...lanesOf(buffer.lanes, worker, workers), resume: resume !== null };
   const writer = restarts > 0 ? await freed(() => buffer.writer(lanes)) : buffer.writer(lanes);
-  const fields = byKey(buffer.layout.fields);
-  return { limiter: buffer.limiter, writer, fields, add: (step) => writer.add(step as Steps) };
+  return {
+    limiter: buffer.limiter,
+    writer,
+    fields: fieldsOf(buffer),
+    add: (step) => writer.add(step as Steps),
+  };
 }
 
-const byKey = (fields: readonly (BufferField & { key: string })[]): CollectorContext['fields'] =>
-  Object.fromEntries(fields.map(({ key, ...field }) => [key, fieldOf(field)]));
+/** Returns the fields of a buffer as collectors get them. */
+export function fieldsOf(buffer: ReplayBuffer | TrajectoryBuffer): CollectorContext['fields'] {
+  const fields: readonly (BufferField & { key: string })[] = Object.values(buffer.layout.fields);
+  return Object.fromEntries(fields.map(({ key, ...field }) => [key, fieldOf(field)]));
+}
 const fieldOf = ({ dtype, shape, mask, observation }: BufferField): BufferField => ({
   dtype,
   shape,

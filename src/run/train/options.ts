@@ -38,9 +38,15 @@ export interface TrainOptions<P extends Policy = TrainedPolicy> {
   device?: string;
   /**
    * seed of weights, draws, environments and exploration, default 0. Threads race, so two runs with
-   * one seed still differ.
+   * one seed still differ, unless `deterministic` is true
    */
   seed?: number;
+  /**
+   * whether collecting, learning and evaluations take turns in one thread, default false. Two runs
+   * with equal options on the same machine then have equal bits, if the environment's episodes
+   * depend only on their seeds. The training takes longer
+   */
+  deterministic?: boolean;
   /** collector threads, 1 to 16, default 1 */
   workers?: number;
   /** number of environments of each thread, 1 to 65,536, default 1 */
@@ -184,6 +190,7 @@ const others = [
   'goal',
   'updatesPerStep',
   'prioritized',
+  'deterministic',
   'explore',
   'noise',
   'evaluation',
@@ -241,6 +248,7 @@ export function checkedTrain(given: AnyTrainOptions): AnyTrainOptions {
     throw rangeError(`noise must be a number of at least 0, got ${describeValue(noise)}`);
   checkFlag('prioritized', options.prioritized ?? false);
   checkFlag('display', options.display ?? false);
+  checkFlag('deterministic', options.deterministic ?? false);
   checkSignal(signal);
   for (const name of ['onPoint', 'onOpen'] as const)
     if (options[name] !== undefined && typeof options[name] !== 'function')

@@ -116,7 +116,11 @@ export function trainPlan(
     nStep = 1,
     stack = 1,
   } = options;
-  const { learner: choice, prioritized = false } = options;
+  const { learner: choice, prioritized = false, deterministic = false } = options;
+  if (deterministic && workers > 1)
+    throw rangeError(
+      `deterministic: true collects in one thread; omit workers (${workers}), and raise environments`,
+    );
   const bytes = spaces.observation.dtype === 'uint8';
   const ordered = nStep > 1 || prioritized || stack > 1 || bytes;
   const all = workers * environments;
@@ -175,6 +179,7 @@ export function trainPlan(
     nStep,
     stack,
     prioritized,
+    deterministic,
     warmUp,
     minibatches,
     algorithm,
@@ -201,6 +206,7 @@ export function trainPlan(
   };
 }
 
+/** Returns the limiter, or null for a deterministic training, which counts its turns itself. */
 export function limiterOf({
   learner,
   updatesPerStep,
@@ -208,7 +214,9 @@ export function limiterOf({
   sampleCount,
   workers,
   environments,
-}: TrainPlan): RateLimiter {
+  deterministic,
+}: TrainPlan): RateLimiter | null {
+  if (deterministic) return null;
   const samplesPerInsert = learner.batchSize * updatesPerStep;
   return RateLimiter.create({
     samplesPerInsert,
@@ -220,10 +228,14 @@ export function limiterOf({
   });
 }
 
-export function bufferOf(plan: TrainPlan, limiter: RateLimiter): ReplayBuffer | TrajectoryBuffer {
+export function bufferOf(
+  plan: TrainPlan,
+  limiter: RateLimiter | null,
+): ReplayBuffer | TrajectoryBuffer {
   const { capacity, spaces, ordered, masked, workers, environments } = plan;
   const { action } = spaces;
   const { size } = action;
+  const limited = limiter ? { limiter } : {};
   const actions = masked && action.kind === 'discrete' ? action.n : 0;
   if (!ordered)
     return ReplayBuffer.offPolicy({
@@ -231,7 +243,7 @@ export function bufferOf(plan: TrainPlan, limiter: RateLimiter): ReplayBuffer | 
       obsDim: spaces.observation.size,
       actionDim: size,
       ...(actions > 0 && { actionMask: actions }),
-      limiter,
+      ...limited,
     }) as ReplayBuffer;
   const { shape, dtype } = spaces.observation;
   const fields = {
@@ -243,7 +255,7 @@ export function bufferOf(plan: TrainPlan, limiter: RateLimiter): ReplayBuffer | 
     capacity,
     lanes: workers * environments,
     fields: fields as unknown as StepFields,
-    limiter,
+    ...limited,
   }) as unknown as TrajectoryBuffer;
 }
 

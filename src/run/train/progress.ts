@@ -2,7 +2,8 @@
 
 import type { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
-import type { CollectorPool } from '../collectors/collector-pool.ts';
+import type { RunningCollectors } from '../collectors/pool-pause.ts';
+import type { Episode } from '../collectors/statistics.ts';
 import type { Policy } from '../environments/explore.ts';
 import type { TrainedPolicy } from './algorithms.ts';
 
@@ -40,10 +41,18 @@ export interface TrainProgress {
   readonly waitingFor: string;
 }
 
+/** The collectors of a training: a CollectorPool, or those of a deterministic training. */
+export interface TrainCollectors extends RunningCollectors {
+  /** number of collector threads, 1 if this thread collects */
+  readonly workers: number;
+  /** Iterates over the episodes that end, as CollectorPool.episodes() does. */
+  episodes(options?: { signal?: AbortSignal }): AsyncGenerator<Episode, void>;
+}
+
 /** The parts of a training that `onOpen` receives. They are closed at the end of the training. */
 export interface TrainParts {
   readonly pipeline: ReplayPipeline;
-  readonly collectors: CollectorPool;
+  readonly collectors: TrainCollectors;
   /** the checkpoint, if the option `checkpoint` is given */
   readonly checkpoint?: Checkpoint;
 }

@@ -8,6 +8,7 @@
  */
 
 import { describeValue } from '../../base/checks.ts';
+import { rangeError } from '../../base/errors.ts';
 import { withPresentNames, withSavedNames } from '../../base/old-names.ts';
 import type { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
 import type { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
@@ -16,7 +17,6 @@ import type { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import { Checkpoint } from '../checkpoint/checkpoint.ts';
 import { extraOf } from '../checkpoint/extra.ts';
 import type { CheckpointParts } from '../checkpoint/parts.ts';
-import type { CollectorPool } from '../collectors/collector-pool.ts';
 import type { LearnerChoice } from './algorithms.ts';
 import type { SavedBest } from './evaluated-weights.ts';
 import type { OwnLearner } from './learner-plan.ts';
@@ -100,7 +100,7 @@ export class TrainCheckpoint implements AsyncDisposable {
 
   /** Begins to save. Resolves with null without the option `checkpoint`. */
   async begin(
-    collectors: CollectorPool,
+    collectors: NonNullable<CheckpointParts['collectors']>,
     counts: () => Omit<TrainCounts, 'ticks'>,
   ): Promise<Checkpoint | null> {
     if (this.#where === null) return null;
@@ -183,6 +183,7 @@ export function savedOptions(
     nStep: plan.nStep,
     stack: plan.stack,
     prioritized: plan.prioritized,
+    deterministic: plan.deterministic,
     explore: plan.explore,
     evaluation: counted(plan.evaluation),
     // `plan.capacity` is rounded up, so that all lanes have the same length. If the caller gave a
@@ -214,6 +215,11 @@ export async function resumptionOf(options: AnyTrainOptions): Promise<Resumption
   // error that names the algorithms.
   if (!checkpoint || !saved || saved.learner?.algorithm !== algorithm)
     return { options: given, warn() {} };
+  const { deterministic = false } = saved;
+  if (given.deterministic !== undefined && given.deterministic !== deterministic)
+    throw rangeError(
+      `deterministic is ${given.deterministic} here, and ${deterministic} in the checkpoint of '${checkpoint.folder}'; omit the option, or name another folder`,
+    );
   const learner = own ? {} : plain(given.learner);
   const savedLearner = withPresentNames(checkpoint.folder.toString(), plain(saved.learner));
   const warn = () => {

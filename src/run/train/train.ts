@@ -20,6 +20,7 @@ import { Best, savePolicy } from './evaluated-weights.ts';
 import { Evaluator, openEvaluated } from './evaluator.ts';
 import type { OpenLearner } from './learner-plan.ts';
 import { showProgress } from './live-display.ts';
+import { LockStepCollectors, ticksDue } from './lock-step.ts';
 import { ObservationRows } from './observation-rows.ts';
 import {
   type AnyTrainOptions,
@@ -41,6 +42,7 @@ import {
   type CurvePoint,
   liveLines,
   plainLine,
+  type TrainCollectors,
   type TrainProgress,
   type TrainResult,
 } from './progress.ts';
@@ -132,6 +134,12 @@ async function masksOf(set: EnvironmentSet, signal: AbortSignal | undefined): Pr
   }
 }
 
+interface Turns {
+  pipeline: ReplayPipeline;
+  evaluator: Evaluator;
+  signal: AbortSignal;
+}
+
 class Training {
   readonly plan: TrainPlan;
   readonly #evaluated: EnvironmentSet;
@@ -143,6 +151,8 @@ class Training {
   #begin = performance.now();
   /** seconds at the end of the run, without the last evaluation, null during the run */
   #seconds: number | null = null;
+  /** environment steps at which the next evaluation is due */
+  #due = 0;
   /** result that reached the goal in this run or in an earlier one, null without such a result */
   #solved: Solved | null = null;
   #collected: () => { steps: number; episodes: number; meanReturn: number } = () => ({
@@ -225,22 +235,12 @@ class Training {
       late = true;
       stop.abort();
     });
-    const running = pipeline.run({ ticks, signal, publishEvery: 1 });
-    // `over` aborts when the run ends or a collector fails. This ends the current evaluation and
-    // the wait for the next one.
-    const over = new AbortController();
-    const ended = Promise.race([running.then(() => {}), pool.done]).finally(() => over.abort());
-    ended.catch(() => {});
+    const turns = { pipeline: pipeline as ReplayPipeline, evaluator, signal };
     try {
-      const until = AbortSignal.any([signal, over.signal]);
-      const solved = await this.#watch(
-        evaluator,
-        until,
-        (beta) => plan.prioritized && pipeline.setBeta(beta),
-      );
-      stop.abort();
-      await ended;
-      this.#ticks = (kept.before?.ticks ?? 0) + (await running).ticks;
+      const solved =
+        pool instanceof LockStepCollectors
+          ? await this.#inTurns(pool, turns)
+          : await this.#atOnce(pool, turns, stop);
       // The timer may fire slightly before the limit. The seconds are raised to the limit, so that
       // a resumed run sees that it has no time left.
       this.#seconds = Math.max(this.progress().seconds, late ? plan.seconds : 0);
@@ -256,8 +256,73 @@ class Training {
       return await dumped(await this.#result(evaluator, solved, last));
     } finally {
       stop.abort();
+    }
+  }
+
+  /**
+   * Collects, learns and evaluates concurrently. Returns the confirmed mean return, or null if the
+   * training ended otherwise. Aborts `stop` at the end.
+   */
+  async #atOnce(
+    pool: TrainCollectors,
+    { pipeline, evaluator, signal }: Turns,
+    stop: AbortController,
+  ): Promise<number | null> {
+    const before = this.#ticks;
+    const running = pipeline.run({
+      ticks: this.plan.ticks - before,
+      signal,
+      publishEvery: 1,
+    });
+    // `over` aborts when the run ends or a collector fails. This ends the current evaluation and
+    // the wait for the next one.
+    const over = new AbortController();
+    const ended = Promise.race([running.then(() => {}), pool.done]).finally(() => over.abort());
+    ended.catch(() => {});
+    try {
+      const until = AbortSignal.any([signal, over.signal]);
+      let solved: number | null = null;
+      while (solved === null && !until.aborted) {
+        this.#anneal(pipeline);
+        solved = await this.#look(evaluator, until);
+        if (solved === null) await wait(LOOK_MS, undefined, { signal: until }).catch(() => {});
+      }
+      stop.abort();
+      await ended;
+      this.#ticks = before + (await running).ticks;
+      return solved;
+    } finally {
+      stop.abort();
       await Promise.allSettled([running, ended]);
     }
+  }
+
+  /**
+   * Collects, learns and evaluates in turns, at fixed numbers of environment steps. Returns the
+   * confirmed mean return, or null if the training ended otherwise.
+   */
+  async #inTurns(
+    collectors: LockStepCollectors,
+    { pipeline, evaluator, signal }: Turns,
+  ): Promise<number | null> {
+    while (!signal.aborted) {
+      const before = this.#ticks;
+      const ticks = ticksDue(collectors.statistics().steps, this.plan) - before;
+      if (ticks > 0) {
+        this.#anneal(pipeline);
+        // Publishes once, after the last tick, so that timing does not decide which version of the
+        // weights the policy gets.
+        this.#ticks = before + (await pipeline.run({ ticks, publishEvery: ticks, signal })).ticks;
+      }
+      const solved = await this.#look(evaluator, signal);
+      if (solved !== null || signal.aborted || this.#ticks >= this.plan.ticks) return solved;
+      try {
+        await collectors.collect(signal);
+      } catch (error) {
+        if (!signal.aborted) throw error;
+      }
+    }
+    return null;
   }
 
   /** Continues the counts, the time and the curve of an earlier run. */
@@ -267,6 +332,8 @@ class Training {
     this.#curve.push(...(before?.curve ?? []));
     this.#solved = before?.solved ?? null;
     this.#best = new Best(before?.best ?? null);
+    // A resumed training does not repeat the evaluations of earlier runs.
+    this.#due = this.#dueAfter(this.#collected().steps);
   }
 
   /** Opens the collectors. Resolves with null if the signal aborts before they are created. */
@@ -274,10 +341,12 @@ class Training {
     buffer: ReplayBuffer | TrajectoryBuffer,
     mailbox: WeightMailbox,
     resume: unknown,
-  ): Promise<CollectorPool | null> {
-    const { workers, seed, signal } = this.plan;
+  ): Promise<CollectorPool | LockStepCollectors | null> {
+    const { workers, seed, signal, deterministic } = this.plan;
     const options = collectorOptions(this.plan);
     try {
+      if (deterministic)
+        return await LockStepCollectors.open({ buffer, mailbox, seed, options, resume, signal });
       return await CollectorPool.open({
         entry: COLLECTOR,
         buffer,
@@ -342,41 +411,34 @@ class Training {
     };
   }
 
+  /** Raises the exponent of the importance weights with the environment steps. */
+  #anneal(pipeline: ReplayPipeline): void {
+    const { steps, prioritized } = this.plan;
+    const share = this.#collected().steps / steps;
+    if (prioritized) pipeline.setBeta(Math.min(1, FIRST_BETA + (1 - FIRST_BETA) * share));
+  }
+
+  /** Returns the number of steps of the next evaluation, after `steps` steps. */
+  #dueAfter(steps: number): number {
+    const { every } = this.plan.evaluation;
+    return (Math.floor(steps / every) + 1) * every;
+  }
+
   /**
-   * Evaluates every `evaluation.every` steps until the goal is confirmed or the signal aborts.
-   * Returns the confirmed mean return, or null if the signal aborted.
+   * Evaluates if an evaluation is due. Returns the mean return if it reaches the goal and was
+   * confirmed, otherwise null.
    */
-  async #watch(
-    evaluator: Evaluator,
-    signal: AbortSignal,
-    anneal: (beta: number) => void,
-  ): Promise<number | null> {
-    const { evaluation, goal, steps: all } = this.plan;
-    const next = (steps: number) => (Math.floor(steps / evaluation.every) + 1) * evaluation.every;
-    // A resumed training does not repeat the evaluations of earlier runs.
-    let due = next(this.#collected().steps);
-    while (!signal.aborted) {
-      const { steps } = this.#collected();
-      anneal(Math.min(1, FIRST_BETA + ((1 - FIRST_BETA) * steps) / all));
-      if (steps >= due) {
-        due = next(steps);
-        const point = await this.#evaluate(evaluator, evaluation.episodes, this.progress(), signal);
-        // One of many evaluations may reach the goal by chance. So other episodes have to confirm
-        // it.
-        if (point !== null && point.meanReturn >= goal) {
-          const confirmed = await this.#evaluate(
-            evaluator,
-            evaluation.confirm,
-            this.progress(),
-            signal,
-            point,
-          );
-          if (confirmed !== null && confirmed.meanReturn >= goal) return confirmed.meanReturn;
-        }
-      }
-      await wait(LOOK_MS, undefined, { signal }).catch(() => {});
-    }
-    return null;
+  async #look(evaluator: Evaluator, signal: AbortSignal): Promise<number | null> {
+    const { evaluation, goal } = this.plan;
+    const { steps } = this.#collected();
+    if (steps < this.#due) return null;
+    this.#due = this.#dueAfter(steps);
+    const point = await this.#evaluate(evaluator, evaluation.episodes, this.progress(), signal);
+    if (point === null || point.meanReturn < goal) return null;
+    // One of many evaluations may reach the goal by chance. So other episodes have to confirm it.
+    const { confirm } = evaluation;
+    const confirmed = await this.#evaluate(evaluator, confirm, this.progress(), signal, point);
+    return confirmed !== null && confirmed.meanReturn >= goal ? confirmed.meanReturn : null;
   }
 
   /**
@@ -429,13 +491,14 @@ class Training {
     rows: ObservationRows,
     mailbox: WeightMailbox,
   ) {
-    const { sampleCount, seed, prioritized: byPriority } = this.plan;
+    const { sampleCount, seed, prioritized: byPriority, deterministic } = this.plan;
     const common = {
       device: device.name,
       sampleCount,
       mailbox,
+      placement: deterministic ? 'inline' : 'auto',
       baseSeed: new Random(seed, STREAM).below(2 ** 31),
-    };
+    } as const;
     const sampled = byPriority ? { sampler: prioritized(), beta: FIRST_BETA } : {};
     const pipeline =
       buffer instanceof ReplayBuffer
