@@ -1,0 +1,72 @@
+/**
+ * Tests train() on an environment that throws at an illegal action, from the warm-up to the last
+ * evaluation, with each buffer and exploration.
+ */
+import { expect } from 'chai';
+import { type TrainOptions, train } from '../../src/entries/collect.ts';
+import { Checkpoint } from '../../src/index.ts';
+import { inFolder } from '../formats/tensors.ts';
+import { itAll, itLonger } from '../rig/setting.ts';
+
+const environment = new URL('./forbidding.js', import.meta.url);
+
+/** Trains, and returns the result with the counts of the environments. */
+async function trained(options: Partial<TrainOptions>, environmentOptions: object = {}) {
+  const words = new Int32Array(new SharedArrayBuffer(8));
+  const result = await train({
+    environment,
+    environmentOptions: { words, ...environmentOptions },
+    learner: { algorithm: 'dqn', hidden: [32], learningRate: 3e-3, batchSize: 32, gamma: 0.5 },
+    device: 'host:0',
+    steps: 2_000,
+    warmUp: 300,
+    environments: 4,
+    evaluation: { every: 700, episodes: 20, confirm: 40 },
+    seed: 1,
+    ...options,
+  });
+  return { ...result, played: words[0]!, forced: words[1]! };
+}
+
+const ways: Readonly<Record<string, Partial<TrainOptions>>> = {
+  'a ReplayBuffer': {},
+  'a TrajectoryBuffer of n-step returns by priority, and two workers': {
+    nStep: 3,
+    prioritized: true,
+    workers: 2,
+  },
+  'stacked observations, and random actions that are repeated': {
+    stack: 2,
+    explore: { hold: 3, epsilon: { from: 1, to: 0.3, steps: 1_500 } },
+  },
+  'lock-step': { deterministic: true },
+};
+
+describe('train() with illegal actions', () => {
+  for (const [name, options] of Object.entries(ways))
+    for (const results of [false, true])
+      (results ? itAll : itLonger)(
+        `plays legal actions only, with ${name} and masks from ${results ? 'results' : 'actionMask()'}`,
+        async () => {
+          const { steps, played, forced, curve, meanReturn } = await trained(options, { results });
+          expect(played).to.be.greaterThan(steps + 100);
+          expect(forced).to.be.greaterThan(100);
+          expect(curve.length).to.be.greaterThan(1);
+          // Random legal actions get about 4.5 in an episode of 6 to 9 steps.
+          expect(meanReturn).to.be.greaterThan(5);
+        },
+      );
+
+  itAll('saves masks with the buffer and the learner, and resumes', async () => {
+    await inFolder(async (folder) => {
+      await trained({ checkpoint: { folder }, steps: 1_000 }, { actions: 70 });
+      const { parts } = (await Checkpoint.inspect(folder))!;
+      const { fields } = parts.buffer!.is as { fields: Record<string, string> };
+      expect([fields.actionMask, fields.nextActionMask]).to.deep.equal(['mask[70]', 'mask[70]']);
+      const { settings } = parts.learner!.is as { settings: { actionMask?: boolean } };
+      expect(settings.actionMask).to.equal(true);
+      const { steps } = await trained({ checkpoint: { folder }, steps: 2_000 }, { actions: 70 });
+      expect(steps).to.be.at.least(2_000);
+    });
+  });
+});
