@@ -4,15 +4,25 @@
  */
 import { expect } from 'chai';
 import type { DType } from '../../src/base/dtype.ts';
-import { packMasks } from '../../src/base/mask-bits.ts';
 import { DqnLearner, type DqnOptions, type LearnerState } from '../../src/entries/learner.ts';
-import type { Tensor } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { ON_HOST } from '../rig/tested-device.ts';
+import {
+  ACTIONS,
+  batchIn,
+  type Columns,
+  type Form,
+  NEVER,
+  OBS,
+  ones,
+  poisons,
+  ROWS,
+  rowsOf,
+} from './masked.ts';
 import { expectClose } from './reference.ts';
 import { numbers, Rig } from './traced/rig.ts';
 
-const [ATOMS, LOW, HIGH, ACTIONS, ROWS, OBS, HIDDEN] = [4, -1, 2, 35, 8, 3, 5];
+const [ATOMS, LOW, HIGH, HIDDEN] = [4, -1, 2, 5];
 const head = { kind: 'categorical', atoms: ATOMS, min: LOW, max: HIGH } as const;
 const heads: Record<string, Partial<DqnOptions>> = {
   scalar: {},
@@ -20,9 +30,6 @@ const heads: Record<string, Partial<DqnOptions>> = {
   categorical: { head },
   'dueling and categorical': { head, dueling: true },
 };
-/** Actions that are never legal: the first one, which an empty mask chooses, and the last one. */
-const NEVER = [0, ACTIONS - 1];
-
 const options = (more: Partial<DqnOptions> = {}): DqnOptions => ({
   obsDim: OBS,
   actions: ACTIONS,
@@ -34,49 +41,6 @@ const options = (more: Partial<DqnOptions> = {}): DqnOptions => ({
   activation: 'tanh',
   actionMask: true,
   ...more,
-});
-
-interface Columns {
-  obs: Float32Array;
-  nextObs: Float32Array;
-  actions: Int32Array;
-  rewards: Float32Array;
-  discounts: Float32Array;
-  actionMask: Uint8Array;
-  nextActionMask: Uint8Array;
-}
-
-/** Rows whose actions are legal. Every fourth state is final, and has an empty mask. */
-function rowsOf(seed: number, rows: number): Columns {
-  const masks = [1, 2].map((each) =>
-    Uint8Array.from(numbers(rows * ACTIONS, 7 * seed + each), (x, i) =>
-      Number(x > 0.2 && !NEVER.includes(i % ACTIONS)),
-    ),
-  ) as [Uint8Array, Uint8Array];
-  const actions = Int32Array.from({ length: rows }, (_, i) => 1 + ((5 * i + seed) % (ACTIONS - 2)));
-  const discounts = numbers(rows, seed + 20, 0.8, 0.99);
-  for (const [i, action] of actions.entries()) {
-    masks[0][i * ACTIONS + action] = 1;
-    masks[1][i * ACTIONS + 1 + (i % 3)] = 1;
-    if (i % 4 !== 3) continue;
-    discounts[i] = 0;
-    masks[1].fill(0, i * ACTIONS, (i + 1) * ACTIONS);
-  }
-  return {
-    obs: numbers(rows * OBS, seed + 30),
-    nextObs: numbers(rows * OBS, seed + 40),
-    actions,
-    rewards: numbers(rows, seed + 50),
-    discounts,
-    actionMask: masks[0],
-    nextActionMask: masks[1],
-  };
-}
-
-const ones = (columns: Columns): Columns => ({
-  ...columns,
-  actionMask: columns.actionMask.map(() => 1),
-  nextActionMask: columns.nextActionMask.map(() => 1),
 });
 
 /** A model of the network's passes and of the loss, in float64. */
@@ -170,8 +134,6 @@ class Model {
   }
 }
 
-type Form = 'uint32' | 'bool' | 'uint8' | 'float32';
-
 describe('DqnLearner with masks of legal actions', () => {
   let rig: Rig;
   beforeEach(() => {
@@ -179,30 +141,8 @@ describe('DqnLearner with masks of legal actions', () => {
   });
   afterEach(() => rig.close());
 
-  const tensorOf = (dtype: DType, shape: number[], values: unknown): Tensor =>
-    rig.keep(rig.device.allocate({ shape, dtype })).write(values as never);
-  /** Returns a mask as bits, in rows with a gap, or with one element for each action. */
-  function maskOf(bytes: Uint8Array, form: Form): Tensor {
-    const rows = bytes.length / ACTIONS;
-    if (form !== 'uint32')
-      return tensorOf(form, [rows, ACTIONS], form === 'float32' ? Float32Array.from(bytes) : bytes);
-    const words = packMasks(bytes, ACTIONS);
-    const packed = new Uint32Array(3 * rows).fill(0xffffffff);
-    for (let i = 0; i < rows; i++) packed.set(words.subarray(2 * i, 2 * i + 2), 3 * i + 1);
-    return tensorOf(form, [rows, 3], packed).view({ shape: [rows, 2], offset: 1, strides: [3, 1] });
-  }
-  function batchOf(columns: Columns, form: Form = 'uint32') {
-    const rows = columns.rewards.length;
-    return {
-      obs: rig.tensor([rows, OBS], columns.obs),
-      nextObs: rig.tensor([rows, OBS], columns.nextObs),
-      actions: tensorOf('int32', [rows], columns.actions),
-      rewards: rig.tensor([rows], columns.rewards),
-      discounts: rig.tensor([rows], columns.discounts),
-      actionMask: maskOf(columns.actionMask, form),
-      nextActionMask: maskOf(columns.nextActionMask, form),
-    };
-  }
+  const batchOf = (columns: Columns, form?: Form) => batchIn(rig, columns, form);
+
   /** Makes a learner whose target network differs from its online network. */
   async function made(more: Partial<DqnOptions>, poison?: number): Promise<DqnLearner> {
     const learner = rig.keep(new DqnLearner(rig.device, options(more)));
@@ -240,12 +180,6 @@ describe('DqnLearner with masks of legal actions', () => {
     };
   }
 
-  const poisons: [string, number | undefined][] = [
-    ['plain', undefined],
-    ['huge', 1e30],
-    ['infinite', Number.POSITIVE_INFINITY],
-    ['NaN', Number.NaN],
-  ];
   for (const [name, head] of Object.entries(heads))
     for (const double of [true, false])
       for (const [what, poison] of poisons)

@@ -52,8 +52,8 @@ export interface QLosses {
   ): { loss: Expression; value: Expression; error: Expression };
 }
 
-/** Returns values of which those of illegal actions are −∞. */
-const among = (legal: Expression | undefined, values: Expression): Expression =>
+/** Returns values of which those of illegal actions are −∞, or all values without a mask. */
+export const among = (legal: Expression | undefined, values: Expression): Expression =>
   legal ? where(legal, values, Number.NEGATIVE_INFINITY) : values;
 
 /**

@@ -3,13 +3,21 @@ import { checkCount, checkKeys } from '../../base/checks.ts';
 import type { Device } from '../../device/device.ts';
 import type { AdamOptions } from '../adam.ts';
 import { checkWithin } from '../checks.ts';
+import { among } from '../dqn/heads.ts';
 import type { Network } from '../network/network.ts';
 import type { Expression } from '../trace/expression.ts';
 import { bootstrap, expect, mse } from '../trace/functions.ts';
 import { describeLearner } from '../trace/learner/description.ts';
 import { TracedLearner } from '../trace/learner/learner.ts';
 import { ensemble, parameter, polyak } from '../trace/learner/networks.ts';
-import { adamOf, layered, type ValueOptions, valueKeys } from './options.ts';
+import {
+  adamOf,
+  layered,
+  type Masks,
+  maskOptions,
+  type ValueOptions,
+  valueKeys,
+} from './options.ts';
 import { CategoricalPolicy, type CategoricalPolicyOptions } from './policies.ts';
 
 export interface DiscreteSacOptions extends ValueOptions {
@@ -21,7 +29,10 @@ export interface DiscreteSacOptions extends ValueOptions {
   firstUpdate?: number;
   /** initial value of the learned temperature, default 1 */
   initialTemperature?: number;
-  /** entropy in nats that the temperature aims at, default 0.89 · ln(actions), as in CleanRL */
+  /**
+   * entropy in nats that the temperature aims at, default 0.89 · ln(actions), as in CleanRL. With
+   * actionMask the default is 0.89 · ln(legal actions) of each row
+   */
   targetEntropy?: number;
   /** Adam's options, each with a default learningRate of 3e-4 */
   actorOptimizer?: AdamOptions;
@@ -43,7 +54,8 @@ const keys = [
 
 /**
  * Trains a soft actor-critic for a number of actions, as CleanRL does: the losses of actor and
- * temperature are means over rows and actions.
+ * temperature are means over rows and actions. With the option actionMask, only legal actions have a
+ * probability above 0. Means are then still over all actions.
  * @example
  * const learner = new DiscreteSacLearner(device, {
  *   obsDim: 4, actions: 2, hidden: [64, 64], batchSize: 256,
@@ -61,6 +73,8 @@ export class DiscreteSacLearner extends TracedLearner {
     const { initialTemperature = 1, targetEntropy = 0.89 * Math.log(count) } = options;
     checkWithin('initialTemperature', initialTemperature, 1e-30, 1e30);
     checkWithin('targetEntropy', targetEntropy, -1e30, 1e30);
+    const { actionMask = false } = options;
+    const masks = maskOptions('DiscreteSacLearner', options, ['actionMask', 'nextActionMask']);
     const network = layered('hidden', checkCount('obsDim', obsDim), hidden, count, activation);
     super(
       device,
@@ -76,6 +90,7 @@ export class DiscreteSacLearner extends TracedLearner {
           rewards: [],
           discounts: { gamma },
           weights: [],
+          ...masks.fields,
         },
         networks: {
           actor: network,
@@ -90,11 +105,13 @@ export class DiscreteSacLearner extends TracedLearner {
         },
         update({ actor, critics, targets }, batch, { logAlpha }) {
           const { obs, nextObs, rewards, discounts, weights } = batch;
+          const legal = (name: keyof Masks) => (actionMask ? (batch as Masks)[name] : undefined);
+          const [now, later] = [legal('actionMask'), legal('nextActionMask')];
           const alpha = logAlpha.exp().detach();
           // Returns the soft value of states: the sum of π · (least value − alpha · ln π).
           const gain = (logits: Expression, values: Expression) =>
             expect(logits.softmax(), values.sub(logits.logSoftmax().mul(alpha)));
-          const next = gain(actor(nextObs), targets(nextObs).min({ axis: 0 }));
+          const next = gain(among(later, actor(nextObs)), targets(nextObs).min({ axis: 0 }));
           const goal = bootstrap(rewards, discounts, next).detach();
           const taken = batch.actions.broadcast([members, rows]).reshape([members * rows]);
           const values = critics(obs)
@@ -104,12 +121,17 @@ export class DiscreteSacLearner extends TracedLearner {
           const criticLoss = mse(error).mul(weights).mean({ axis: 1 }).sum();
 
           // The critics are called again: the actor learns from their values after the step.
-          const logits = actor(obs);
+          const logits = among(now, actor(obs));
           const least = critics(obs).min({ axis: 0 }).detach();
           const actorLoss = gain(logits, least).neg().mean().div(count);
 
           const [pi, logPi] = [logits.softmax().detach(), logits.logSoftmax().detach()];
-          const excess = expect(pi, logPi.add(targetEntropy));
+          // A state without a legal action counts as one with one, of which the entropy is 0.
+          const aim =
+            now && options.targetEntropy === undefined
+              ? (now.ne(0).sum({ axis: 1, keep: true }).max(1).log().mul(0.89) as Expression)
+              : targetEntropy;
+          const excess = expect(pi, logPi.add(aim) as Expression);
           const temperatureLoss = logAlpha.exp().mul(excess).neg().mean().div(count);
           const entropy = expect(pi, logPi).neg().mean();
           return [
@@ -123,6 +145,7 @@ export class DiscreteSacLearner extends TracedLearner {
           ];
         },
       }),
+      masks.options,
     );
     this.#actor = network;
   }

@@ -1,14 +1,17 @@
 /** Options that several traced learners have, and the networks and optimizers of these options. */
-import { checkCount, describeValue } from '../../base/checks.ts';
+import { checkCount, checkFlag, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
+import { checkMaskSize } from '../../base/mask-bits.ts';
 import { type Activation, checkActivation } from '../activation.ts';
 import { type ActorOptions, actorKeys, criticNetwork } from '../actor-critic/options.ts';
 import { boxOf, type GaussianOptions, gaussianKeys } from '../actor-critic/squashed-gaussian.ts';
 import { ACTOR_CRITIC_RATE, type AdamOptions } from '../adam.ts';
 import { checkWithin } from '../checks.ts';
+import { refuseMasks } from '../masks.ts';
 import { hiddenLayers } from '../mlp.ts';
 import { linear } from '../network/layers.ts';
 import { Network } from '../network/network.ts';
+import type { Expression } from '../trace/expression.ts';
 import { type OptimizerDescription, plainAdam } from '../trace/learner/optimizers.ts';
 
 /** Options of learners that value each of several actions. */
@@ -29,6 +32,8 @@ export interface ValueOptions {
   tau?: number;
   /** seed of the initial weights and of the random numbers, default 0 */
   seed?: number;
+  /** whether batches have masks of legal actions, default false */
+  actionMask?: boolean;
 }
 
 export const valueKeys = [
@@ -40,7 +45,32 @@ export const valueKeys = [
   'gamma',
   'tau',
   'seed',
+  'actionMask',
 ] as const;
+
+/** The masks of a batch. Only those that a learner declared may be read. */
+export interface Masks {
+  readonly actionMask?: Expression;
+  readonly nextActionMask?: Expression;
+}
+
+/**
+ * Returns what the option actionMask adds to the learner `what`: fields of its batch, by name, and
+ * options of TracedLearner. Without the option, the learner refuses batches with masks.
+ */
+export function maskOptions(
+  what: string,
+  { actionMask = false, actions }: ValueOptions,
+  names: readonly (keyof Masks)[],
+) {
+  checkFlag('actionMask', actionMask);
+  if (!actionMask)
+    return { fields: {}, options: { checkBatch: (batch: object) => refuseMasks(what, batch) } };
+  const mask = checkMaskSize('actionMask: actions', actions);
+  const fields = Object.fromEntries(names.map((name) => [name, { mask }]));
+  // The types of the batch lack the masks, which a learner has or has not.
+  return { fields: fields as Record<never, never>, options: { settings: { actionMask } } };
+}
 
 /** Returns a network from observations to `outputs` numbers, with the hidden layers of `sizes`. */
 export function layered(

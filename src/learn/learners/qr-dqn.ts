@@ -2,6 +2,7 @@
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import type { Device } from '../../device/device.ts';
 import { type AdamOptions, adamKeys, adamOptions } from '../adam.ts';
+import { among } from '../dqn/heads.ts';
 import { quantileMean } from '../network/heads.ts';
 import { Network } from '../network/network.ts';
 import { MlpPolicy } from '../policy.ts';
@@ -11,7 +12,7 @@ import { describeLearner } from '../trace/learner/description.ts';
 import { TracedLearner } from '../trace/learner/learner.ts';
 import { polyak } from '../trace/learner/networks.ts';
 import { adam } from '../trace/learner/optimizers.ts';
-import { type ValueOptions, valueKeys, valueNetwork } from './options.ts';
+import { type Masks, maskOptions, type ValueOptions, valueKeys, valueNetwork } from './options.ts';
 
 export interface QrDqnOptions extends ValueOptions, AdamOptions {
   /** number of quantiles of an action's value, default 51 */
@@ -20,7 +21,8 @@ export interface QrDqnOptions extends ValueOptions, AdamOptions {
 
 /**
  * Trains a QR-DQN by updates that a pipeline captures once. The target network chooses the next
- * action and values it, as in Stable-Baselines3 Contrib.
+ * action and values it, as in Stable-Baselines3 Contrib. With the option actionMask, it is a legal
+ * action.
  * @example
  * const learner = new QrDqnLearner(device, { obsDim: 4, actions: 2, hidden: [64], batchSize: 128 });
  */
@@ -33,6 +35,8 @@ export class QrDqnLearner extends TracedLearner {
     const { actions: count, batchSize: rows, gamma, tau = 0.005, quantiles: n = 51 } = options;
     checkCount('quantiles', n, 1, 1024);
     const q = valueNetwork(options, checkCount('actions', count) * n);
+    const { actionMask = false } = options;
+    const masks = maskOptions('QrDqnLearner', options, ['nextActionMask']);
     super(
       device,
       describeLearner({
@@ -46,16 +50,19 @@ export class QrDqnLearner extends TracedLearner {
           rewards: [],
           discounts: { gamma },
           weights: [],
+          ...masks.fields,
         },
         networks: { q, target: polyak('q', tau) },
         optimizers: { q: adam(adamOptions(options)) },
-        update({ q, target }, { obs, nextObs, actions, rewards, discounts, weights }) {
+        update({ q, target }, batch) {
+          const { obs, nextObs, actions, rewards, discounts, weights } = batch;
+          const legal = actionMask ? (batch as Masks).nextActionMask : undefined;
           /** The quantiles of each action's value, [rows, actions, n]. */
           const quantiles = (outputs: Expression) =>
             outputs.reshape([rows, n, count]).transpose([0, 2, 1]);
           const column = (x: Expression) => x.reshape([rows, 1]);
           const next = quantiles(target(nextObs));
-          const best = next.mean({ axis: 2 }).argmax();
+          const best = among(legal, next.mean({ axis: 2 })).argmax();
           const goal = bootstrap(column(rewards), column(discounts), next.pick(best)).detach();
           const chosen = quantiles(q(obs)).pick(actions) as Expression;
           const error = goal.reshape([rows, 1, n]).sub(chosen.reshape([rows, n, 1]));
@@ -73,6 +80,7 @@ export class QrDqnLearner extends TracedLearner {
           };
         },
       }),
+      masks.options,
     );
     this.#values = new Network([...q.layers, quantileMean(n, count)]);
   }

@@ -5,7 +5,7 @@ import { type Expression, nodeFrom, nodeOf } from './expression.ts';
 import { grad } from './gradient.ts';
 import { evaluate, type GivenOp, type Values } from './interpreter.ts';
 import { countOf, shown, sizeOf } from './shapes.ts';
-import { checkOptions, type Node, refuseRange, refuseType, userLine } from './tape.ts';
+import { checkOptions, isView, type Node, refuseRange, refuseType, userLine } from './tape.ts';
 
 /** Options of checkGradients(). */
 export interface CheckOptions {
@@ -153,7 +153,8 @@ function valuesFor(
       refuseRange(
         `checkGradients: input '${name}' ${shown(node.shape)} has ${size} values, got ${own.length}`,
       );
-    const below = dtype === 'bool' ? 2 : indexBound(node as Node, nodes);
+    const condition = dtype === 'bool' || isCondition(node as Node, nodes);
+    const below = condition ? 2 : indexBound(node as Node, nodes);
     // Weights of a network are smaller, so that its outputs are not.
     const deviation = node.op === 'memory' ? 0.3 : 1;
     const each =
@@ -166,6 +167,20 @@ function valuesFor(
     );
   }
   return (node) => made.get(node as Node) as Values;
+}
+
+const comparisons: ReadonlySet<string> = new Set(['eq', 'ne', 'lt', 'le', 'gt', 'ge']);
+
+/** Returns whether an expression is only a condition of where(), as a mask is. */
+function isCondition(node: Node, nodes: readonly Node[]): boolean {
+  const readers = nodes.filter(({ inputs }) => inputs.includes(node));
+  const decides = (reader: Node): boolean =>
+    isView(reader)
+      ? isCondition(reader, nodes)
+      : reader.op === 'where' && reader.inputs.lastIndexOf(node) === 0;
+  const compared = ({ op, attributes }: Node): boolean =>
+    op === 'binary' && comparisons.has((attributes as { f: string }).f);
+  return readers.some(decides) && readers.every((each) => decides(each) || compared(each));
 }
 
 /** Returns the number of rows or columns that an expression indexes, or null for another expression. */

@@ -26,6 +26,14 @@ import { ProgramUpdate } from './update.ts';
 
 type Floats = Tensor<'float32'>;
 
+/** Options of a class that extends TracedLearner. Tests add those of its plan. */
+interface TracedOptions extends PlanOptions {
+  /** settings that a resumed run must share, in addition to those of the description */
+  readonly settings?: LearnerSettings;
+  /** throws if a batch does not fit the options of the class */
+  checkBatch?(batch: object): void;
+}
+
 /** Returns a part of a learner by its name in the description. */
 let holderOf: (learner: TracedLearner, what: string, name: string) => Holder;
 
@@ -60,8 +68,8 @@ export class TracedLearner extends Learner {
   }
 
   /**
-   * Makes a learner. A class that extends this one passes describeLearner(…), and options only in
-   * tests.
+   * Makes a learner. A class that extends this one passes describeLearner(…). Only classes of the
+   * library and tests pass options.
    *
    * @throws as learner()
    */
@@ -72,19 +80,23 @@ export class TracedLearner extends Learner {
         'CAPTURE',
         'learner: a capture runs now, and it records only launches; make the learner before the capture',
       );
+    const { settings, checkBatch, ...planned } = options as TracedOptions;
     const program = new Program(device, description as LooseDescription);
     try {
       const { name, rows, seed, firstUpdate } = program;
       super(name, device, {
         batchSize: rows,
-        read: (batch) => this.#read(batch),
+        read: (batch) => {
+          checkBatch?.(batch);
+          return this.#read(batch);
+        },
         check: (stream, count) => this.#update.check(stream, count),
         ...(program.draws.length > 0 && {
           draws: program.draws.map(({ name: each, node }) => ({ name: each, shape: node.shape })),
         }),
         firstUpdate,
         seed,
-        settings: settingsOf(program),
+        settings: { ...settingsOf(program), ...settings },
       });
     } catch (error) {
       program.close();
@@ -104,7 +116,7 @@ export class TracedLearner extends Learner {
       new ProgramUpdate(device, program, {
         generator: generatorOf(this) ?? null,
         loaded: (updates) => setPhase(this, updates),
-        ...(options as PlanOptions),
+        ...planned,
       }),
     );
     for (const text of program.warnings) learnerWarning(`${program.name}: ${text}`);
