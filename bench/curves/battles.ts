@@ -13,7 +13,7 @@ export const battles: Readonly<Record<string, URL>> = {
 };
 
 const STEPS = 300_000;
-const EVERY = 5_000;
+const EVERY = 1_000;
 const WANTED = 0.8;
 
 export async function trainBattles(
@@ -31,6 +31,7 @@ export async function trainBattles(
     seed,
     steps: STEPS,
     device: 'host:0',
+    deterministic: true,
     signal: reached.signal,
     evaluation: {
       every: EVERY,
