@@ -176,11 +176,10 @@ export class Child {
     if (++this.#exchanges % LOOK_EVERY === 0) this.#truncateOutput();
   }
 
-  /** Returns the text of `length` bytes that follows an answer. */
-  text(length: number): string {
-    const bytes = new Uint8Array(length);
+  /** Reads bytes that follow an answer. */
+  read(bytes: Uint8Array): Uint8Array {
     this.#move(bytes, systemProcesses().readChild, nowMs() + this.#plan.timeoutMs);
-    return new TextDecoder().decode(bytes);
+    return bytes;
   }
 
   #move(

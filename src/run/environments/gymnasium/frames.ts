@@ -8,6 +8,8 @@ import type { Spaces } from '../spaces.ts';
 
 export const RESET = 1;
 export const STEP = 2;
+/** Byte of each action of an environment that gave no mask. hotslot_masks.py has the same number. */
+const NO_MASK = 255;
 
 /** The first message of the process. It describes the environments. */
 export interface Greeting {
@@ -91,8 +93,11 @@ export class Request extends Frame {
 }
 
 export class Answer extends Frame {
-  /** length of the Fault that follows the answer as JSON, 0 without a fault */
-  readonly fault: Uint32Array;
+  /**
+   * length of the Fault that follows the answer as JSON, 0 without a fault, and length of the action
+   * masks that follow it, 0 without masks
+   */
+  readonly lengths: Uint32Array;
   readonly obs: TypedArray;
   /**
    * last observations of episodes that ended, only in same-step mode. In this mode the step that
@@ -102,12 +107,17 @@ export class Answer extends Frame {
   readonly rewards: Float64Array;
   readonly terminated: Uint8Array;
   readonly truncated: Uint8Array;
+  /**
+   * bytes of the action masks after the answer, null until the environments have given masks: n for
+   * each environment, then with same-step those before an automatic reset
+   */
+  maskBytes: Uint8Array | null = null;
 
   constructor({ observation: { dtype, size } }: Spaces, count: number, sameStep: boolean) {
     const shown = [dtype, count * size] as const;
     const finals = sameStep ? [shown] : [];
     super([
-      ['uint32', 1],
+      ['uint32', 2],
       shown,
       ...finals,
       ['float64', count],
@@ -115,11 +125,29 @@ export class Answer extends Frame {
       ['uint8', count],
     ]);
     const more = sameStep ? 3 : 2;
-    this.fault = this.part(0);
+    this.lengths = this.part(0);
     this.obs = this.part(1);
     this.finals = sameStep ? this.part(2) : null;
     this.rewards = this.part(more);
     this.terminated = this.part(more + 1);
     this.truncated = this.part(more + 2);
+  }
+
+  /** Returns the array into which masks of `length` bytes are read. */
+  masksOf(length: number): Uint8Array {
+    this.maskBytes ??= new Uint8Array(length);
+    return this.maskBytes;
+  }
+
+  /**
+   * Returns the mask of the current state of environment i, or of `count` environments the one
+   * before an automatic reset. Undefined: the environment gave none.
+   */
+  mask(i: number, count: number, before: boolean): Uint8Array | undefined {
+    if (this.maskBytes === null) return undefined;
+    const isBoth = this.finals !== null;
+    const n = this.maskBytes.length / count / (isBoth ? 2 : 1);
+    const at = (isBoth && before ? count + i : i) * n;
+    return this.maskBytes[at] === NO_MASK ? undefined : this.maskBytes.subarray(at, at + n);
   }
 }

@@ -37,8 +37,11 @@ export function gymnasium(options: GymnasiumOptions): EnvironmentSets {
         const ask = (operation: number) => {
           request.operation[0] = operation;
           child.exchange(request.bytes, answer.bytes);
-          const size = answer.fault[0] as number;
-          return size === 0 ? null : (JSON.parse(child.text(size)) as Fault);
+          const [fault, masks] = answer.lengths as unknown as [number, number];
+          if (masks > 0) child.read(answer.masksOf(masks));
+          if (fault === 0) return null;
+          const text = new TextDecoder().decode(child.read(new Uint8Array(fault)));
+          return JSON.parse(text) as Fault;
         };
         return {
           count,

@@ -8,12 +8,15 @@ one size, and all answers have another:
 
     request   operation uint32 (1 reset, 2 step) | seeds uint32 × n | mask uint8 × n, and zeros up to a multiple of 8
               | actions: int32 × n, or float32 × n × size
-    answer    fault uint32 | observations n × size | final observations n × size, with autoreset "same-step" only
+    answer    lengths uint32 × 2 | observations n × size | final observations n × size, with autoreset "same-step" only
               | rewards float64 × n | terminated uint8 × n | truncated uint8 × n
 
-Each part begins at a multiple of 8 bytes. If `fault` is not 0, it is the length of the JSON that
-follows the answer. This JSON describes a value that the environments returned and that their spaces do
-not contain. A reset resets the environments that the mask marks. At the end of its input the script
+Each part begins at a multiple of 8 bytes. The first of `lengths` is that of the JSON that follows the
+answer, 0 without a fault. This JSON describes a value that the environments returned and that their
+spaces do not contain. The second is that of the action masks that follow the answer instead, 0 if the
+environments have given none: a byte for each action of each environment, 1 for a legal action, or 255
+for all actions of an environment that gave no mask. With "same-step", those before an automatic reset
+follow. A reset resets the environments that the mask marks. At the end of its input the script
 closes the environments and ends. It needs numpy, and Gymnasium for environments that are named by id.
 child.ts decides where the output of the environments goes.
 """
@@ -59,6 +62,7 @@ def greet(greeting, more=b""):
 
 try:
     import numpy as np
+    from hotslot_masks import Masks, in_infos, method_of, method_of_all, of_each
     from hotslot_returned import five, flag, flags, needs, number, numbers, pair
     from hotslot_spaces import MAX_BYTES, Actions, Fault, Observations, Refused, autoreset, shown, sizes
 except ImportError:
@@ -79,9 +83,10 @@ class OneByOne:
         made = self.made
         for environment in made:
             needs(environment, "observation_space action_space reset step", "gymnasium.Env")
+        self.methods = [method_of(each) for each in made]
         spaces = [(Observations(each.observation_space), Actions(each.action_space)) for each in made]
         self.observations, self.actions = spaces[0]
-        alike = [(seen.shape, seen.dtype, acts.greeting(), getattr(acts, "start", 0), acts.dtype) for seen, acts in spaces]
+        alike = [(seen.shape, seen.dtype, seen.entry, acts.greeting(), getattr(acts, "start", 0), acts.dtype) for seen, acts in spaces]
         for i, each in enumerate(alike):
             if each != alike[0]:
                 other, its = made[0], made[i]
@@ -92,16 +97,31 @@ class OneByOne:
 
     def reset(self, seeds, mask, answer):
         for i in np.flatnonzero(mask):
-            shows, _ = pair(self.made[i].reset(seed=int(seeds[i])), int(i))
-            self.observations.copy(shows, answer.rows[i], int(i))
+            shows, info = pair(self.made[i].reset(seed=int(seeds[i])), int(i))
+            self.copy_mask(int(i), self.show(int(i), shows, answer), info, answer)
 
     def step(self, actions, answer):
         for i, environment in enumerate(self.made):
-            shows, reward, terminated, truncated, _ = five(environment.step(self.actions.of(actions[i, ...])), i)
-            self.observations.copy(shows, answer.rows[i], i)
+            shows, reward, terminated, truncated, info = five(environment.step(self.actions.of(actions[i, ...])), i)
+            mask = self.show(i, shows, answer)
             answer.rewards[i] = number(reward, i)
             answer.terminated[i] = flag("terminated", terminated, i)
             answer.truncated[i] = flag("truncated", truncated, i)
+            self.copy_mask(i, mask, info, answer, answer.terminated[i])
+
+    def show(self, i, shows, answer):
+        """Copies the observation of environment i. Returns the mask in it, None without one."""
+        shows, mask = self.observations.split(shows, i)
+        self.observations.copy(shows, answer.rows[i], i)
+        return mask
+
+    def copy_mask(self, i, mask, info, answer, terminated=False):
+        if mask is None and isinstance(info, dict):
+            mask = info.get("action_mask")
+        # A method may fail in a terminated state, because other libraries call it only after a reset.
+        if mask is None and self.methods[i] is not None and not terminated:
+            mask = self.methods[i]()
+        answer.masks.copy(mask, i)
 
     def close(self):
         for environment in self.made:
@@ -120,33 +140,70 @@ class Together:
         needs(made, "num_envs single_observation_space single_action_space reset step close", form)
         self.count, self.autoreset = int(made.num_envs), autoreset(made)
         self.observations, self.actions = Observations(made.single_observation_space), Actions(made.single_action_space)
+        self.method = method_of_all(made)
 
     def reset(self, seeds, mask, answer):
+        which = mask.astype(bool) if self.autoreset == "disabled" else np.ones(self.count, bool)
         options = {"reset_mask": mask.astype(bool)} if self.autoreset == "disabled" else None
         # A vector environment accepts one seed, from which it seeds all of its environments.
-        shows, _ = pair(self.made.reset(seed=int(seeds[np.argmax(mask)]), options=options))
-        self.observations.copy(shows, answer.observations)
+        shows, info = pair(self.made.reset(seed=int(seeds[np.argmax(mask)]), options=options))
+        self.show(shows, info, answer, which)
 
     def step(self, actions, answer):
         shows, rewards, terminated, truncated, info = five(self.made.step(self.actions.of(actions)))
-        self.observations.copy(shows, answer.observations)
         numbers(rewards, answer.rewards)
         flags("terminated", terminated, answer.terminated)
         flags("truncated", truncated, answer.truncated)
+        # In same-step mode the environments already show the first state of the next episode.
+        lasts = answer.terminated.astype(bool) & (self.autoreset != "same-step")
+        self.show(shows, info, answer, np.ones(self.count, bool), lasts)
         if answer.finals is not None:
-            self.final_observations(answer, info)
+            self.show_finals(answer, info)
 
-    def final_observations(self, answer, info):
-        """Copies the final observations of environments that began the next episode in the same step."""
+    def show(self, shows, info, answer, which, lasts=None):
+        """
+        Copies the observations of all environments, and the action masks of those that `which` marks.
+        `lasts` marks those in the last state of a terminated episode.
+        """
+        shows, masks = self.observations.split(shows)
+        self.observations.copy(shows, answer.observations)
+        if masks is not None:
+            masks = of_each(masks, None, self.count)
+        else:
+            masks = in_infos(info, self.count)
+        if masks is None and self.method is not None:
+            masks = of_each(self.method(~which if lasts is None else lasts), None, self.count)
+        answer.masks.copy_all(masks, which)
+
+    def show_finals(self, answer, info):
+        """Copies the last observations and action masks of environments that began the next episode in the same step."""
         answer.finals[...] = answer.observations
+        if answer.masks.finals is not None:
+            answer.masks.finals[...] = answer.masks.rows
         over = np.flatnonzero(answer.terminated | answer.truncated)
         if len(over) == 0:
             return
         given = info.get("final_obs", info.get("final_observation"))
         if given is None:
             raise ValueError("an episode is over, and info has no final_obs, as autoreset_mode SAME_STEP promises")
+        last = info.get("final_info")
+        if not isinstance(last, dict):
+            last = {"action_mask": None if last is None else [(each or {}).get("action_mask") for each in last]}
+        masks = in_infos(last, self.count)
         for i in over:
-            self.observations.copy(given[i], answer.finals[i, ...], int(i))
+            # Gymnasium has changed the form of final_obs for Dict spaces.
+            one = {name: each[i] for name, each in given.items()} if isinstance(given, dict) else given[i]
+            shows, mask = self.observations.split(one, int(i))
+            self.observations.copy(shows, answer.finals[i, ...], int(i))
+            if mask is None and masks is not None:
+                mask = masks[i]
+            if mask is None and answer.masks.rows is not None and not answer.terminated[i]:
+                raise Fault(
+                    "no action mask of the last state before an automatic reset: with autoreset_mode SAME_STEP, give "
+                    "masks as info['action_mask'] or in a Dict of observations",
+                    int(i),
+                )
+            answer.masks.copy(mask, int(i), final=True)
 
     def close(self):
         if hasattr(self.made, "close"):
@@ -224,10 +281,11 @@ class Answer(Frame):
         seen, count = environments.observations, environments.count
         shows = (seen.travels, (count, *seen.shape))
         finals = [shows] if environments.autoreset == "same-step" else []
-        super().__init__(("uint32", (1,)), shows, *finals, ("float64", (count,)), ("uint8", (count,)), ("uint8", (count,)))
-        self.fault, self.observations, *final, self.rewards, self.terminated, self.truncated = self.parts
+        super().__init__(("uint32", (2,)), shows, *finals, ("float64", (count,)), ("uint8", (count,)), ("uint8", (count,)))
+        self.lengths, self.observations, *final, self.rewards, self.terminated, self.truncated = self.parts
         self.finals = final[0] if final else None
         self.rows = [self.observations[i, ...] for i in range(count)]
+        self.masks = Masks(count, environments.actions, environments.autoreset == "same-step")
 
 
 def serve(environments):
@@ -250,12 +308,13 @@ def serve(environments):
                 environments.reset(seeds, mask, answer)
             else:
                 environments.step(actions, answer)
-            answer.fault[0], told = 0, b""
+            answer.lengths[:] = 0, answer.masks.size
+            more = answer.masks.bytes or b""
         except Fault as fault:
-            told = json.dumps({"gave": fault.gave, "environment": fault.environment}).encode()
-            answer.fault[0] = len(told)
+            more = json.dumps({"gave": fault.gave, "environment": fault.environment}).encode()
+            answer.lengths[:] = len(more), 0
         write(answer.bytes)
-        write(told)
+        write(more)
 
 
 def asked():

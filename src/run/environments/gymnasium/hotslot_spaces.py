@@ -63,11 +63,35 @@ def array(given, what):
     return made
 
 
+def masked_entry(space):
+    """
+    Returns the name and the space of the observation in a Dict of an observation and an action mask.
+    Returns None and the space itself for any other space.
+    """
+    entries = getattr(space, "spaces", None)
+    if "Dict" not in kinds(space) or not hasattr(entries, "keys") or "action_mask" not in entries:
+        return None, space
+    others = [name for name in entries if name != "action_mask"]
+    if len(others) != 1:
+        raise Refused(
+            f"observations are {shown(space)}: next to action_mask, Hotslot takes one entry, a Box; wrap the environment by "
+            "gymnasium.wrappers.TransformObservation with an observation_space of two entries"
+        )
+    return others[0], entries[others[0]]
+
+
 class Observations:
     """Converts observations of a space for Hotslot."""
 
     def __init__(self, space):
+        # The name of the observation in a Dict that also has an action_mask, None without such a Dict.
+        self.entry, space = masked_entry(space)
         if "Box" not in kinds(space):
+            if self.entry is not None:
+                raise Refused(
+                    f"the observation's entry {self.entry!r} is {shown(space)}: Hotslot takes Box; wrap the environment by "
+                    "gymnasium.wrappers.TransformObservation so that this entry is a Box"
+                )
             flattened = FLATTENED & kinds(space) or isinstance(space, dict)
             if flattened and getattr(space, "is_np_flattenable", True):
                 wrapper = "FlattenObservation"
@@ -84,6 +108,14 @@ class Observations:
 
     def greeting(self):
         return {"shape": list(self.shape), "dtype": self.travels.name}
+
+    def split(self, given, environment=None):
+        """Returns the observation and its action mask, None for a space without masks."""
+        if self.entry is None:
+            return given, None
+        if not hasattr(given, "keys") or self.entry not in given:
+            raise Fault(f"{shown(given)}, its space is a Dict of {self.entry!r} and 'action_mask'", environment)
+        return given[self.entry], given.get("action_mask")
 
     def copy(self, given, into, first=None):
         """

@@ -4,6 +4,7 @@ import type { TypedArray } from '../../../base/dtype.ts';
 import { rangeError, typeError } from '../../../base/errors.ts';
 import { takeActions } from '../actions.ts';
 import type { EpisodeHooks, SteppedSet } from '../environment-set.ts';
+import { ActionMasks } from '../masks.ts';
 import { observationArray, type Spaces } from '../spaces.ts';
 import { type Answer, type Fault, type Greeting, RESET, type Request, STEP } from './frames.ts';
 
@@ -25,8 +26,6 @@ export class GymnasiumSteps implements SteppedSet {
   readonly spaces: Spaces;
   readonly obs: TypedArray;
   readonly nextObs: TypedArray;
-  readonly actionMask = null;
-  readonly nextActionMask = null;
   readonly rewards: Float32Array;
   readonly terminated: Uint8Array;
   readonly truncated: Uint8Array;
@@ -41,6 +40,7 @@ export class GymnasiumSteps implements SteppedSet {
    * begins another episode
    */
   readonly #over: Uint8Array;
+  readonly #masks: ActionMasks;
 
   constructor(setup: StepsSetup) {
     const { spaces, count, autoreset } = setup;
@@ -57,6 +57,14 @@ export class GymnasiumSteps implements SteppedSet {
     this.#lengths = new Float64Array(count);
     this.#rests = new Uint8Array(count);
     this.#over = new Uint8Array(count);
+    this.#masks = new ActionMasks(spaces, count, this.#name);
+  }
+
+  get actionMask(): Uint8Array | null {
+    return this.#masks.current;
+  }
+  get nextActionMask(): Uint8Array | null {
+    return this.#masks.next;
   }
 
   begin(): void {
@@ -70,7 +78,10 @@ export class GymnasiumSteps implements SteppedSet {
 
   step(actions: ArrayLike<number>): void {
     const { request, answer, autoreset } = this.#setup;
-    takeActions(actions, request.actions, this.spaces, this.count, this.#name);
+    const mask = this.#masks.current;
+    const legal = mask === null ? undefined : { mask, when: this.#when };
+    takeActions(actions, request.actions, this.spaces, this.count, this.#name, legal);
+    if (mask !== null) this.#restLegally();
     this.#ask(STEP, 'step()');
     this.#copy(answer.finals ?? answer.obs, this.nextObs, 'step()', true);
     request.mask.fill(0);
@@ -93,6 +104,7 @@ export class GymnasiumSteps implements SteppedSet {
     this.#over[i] = 0;
     if (begins) {
       this.rewards[i] = this.terminated[i] = this.truncated[i] = 0;
+      this.#takeFirst(i);
       return false;
     }
     const reward = answer.rewards[i] as number;
@@ -102,10 +114,16 @@ export class GymnasiumSteps implements SteppedSet {
       );
     this.rewards[i] = reward;
     this.terminated[i] = answer.terminated[i]!;
-    this.truncated[i] = answer.terminated[i] ? 0 : answer.truncated[i]!;
+    const terminated = answer.terminated[i] === 1;
+    this.truncated[i] = terminated ? 0 : answer.truncated[i]!;
+    if (!this.#rests[i])
+      this.#masks.afterStep(i, answer.mask(i, this.count, true), terminated, this.#when);
     this.#returns[i]! += reward;
     this.#lengths[i]!++;
-    if (!this.terminated[i] && !this.truncated[i]) return false;
+    if (!this.terminated[i] && !this.truncated[i]) {
+      if (!this.#rests[i]) this.#masks.goOn(i);
+      return false;
+    }
     if (this.skipped) this.#over[i] = 1;
     if (this.#rests[i]) {
       request.mask[i] = 1;
@@ -113,7 +131,23 @@ export class GymnasiumSteps implements SteppedSet {
     }
     hooks.ended?.(i, this.#returns[i] as number, this.#lengths[i] as number);
     this.#nextEpisode(i);
+    if (answer.finals) this.#takeFirst(i);
+    else this.#masks.rest(i);
     return true;
+  }
+
+  /** Takes the mask of environment i's first state, unless the environment rests. */
+  #takeFirst(i: number): void {
+    if (this.#rests[i]) this.#masks.rest(i);
+    else this.#masks.afterReset(i, this.#setup.answer.mask(i, this.count, false));
+  }
+
+  /** Chooses legal actions for resting environments, because Python steps them with the others. */
+  #restLegally(): void {
+    const { request, answer } = this.#setup;
+    for (let i = 0; i < this.count; i++)
+      if (this.#rests[i])
+        request.actions[i] = Math.max(0, answer.mask(i, this.count, false)?.indexOf(1) ?? 0);
   }
 
   /**
@@ -132,8 +166,10 @@ export class GymnasiumSteps implements SteppedSet {
   }
 
   #reset(): void {
+    const { answer, request } = this.#setup;
     this.#ask(RESET, 'reset()');
-    this.#copy(this.#setup.answer.obs, this.obs, 'reset()');
+    this.#copy(answer.obs, this.obs, 'reset()');
+    for (let i = 0; i < this.count; i++) if (request.mask[i]) this.#takeFirst(i);
   }
 
   #ask(operation: number, by: string): void {
@@ -179,7 +215,5 @@ export class GymnasiumSteps implements SteppedSet {
   }
 
   #name = (i: number): string => this.#setup.hooks.name?.(i) ?? `environment ${i}`;
-  #when(i: number): string {
-    return `, in step ${(this.#lengths[i] as number) + 1} of its episode`;
-  }
+  #when = (i: number): string => `, in step ${(this.#lengths[i] as number) + 1} of its episode`;
 }
