@@ -17,16 +17,20 @@ env.logLevel = 'error';
 /** Debian's Python, which has onnx as a package. */
 const PYTHON = '/usr/bin/python3';
 
-/** Runs the model on `n` rows. Returns its outputs by name. */
+/** Runs the model on `n` rows, with a mask if it has that input. Returns its outputs by name. */
 export async function ran(
   model: Uint8Array,
   obs: Float32Array,
   n: number,
+  mask?: Uint8Array,
 ): Promise<Record<string, { dims: readonly number[]; data: Float32Array | BigInt64Array }>> {
   const session = await InferenceSession.create(model, { executionProviders: ['wasm'] });
   try {
-    expect(session.inputNames).to.deep.equal(['obs']);
-    const outputs = await session.run({ obs: new Tensor('float32', obs, [n, obs.length / n]) });
+    expect(session.inputNames).to.deep.equal(mask ? ['obs', 'mask'] : ['obs']);
+    const outputs = await session.run({
+      obs: new Tensor('float32', obs, [n, obs.length / n]),
+      ...(mask && { mask: new Tensor('bool', mask, [n, mask.length / n]) }),
+    });
     return outputs as never;
   } finally {
     await session.release();

@@ -5,6 +5,7 @@
 import { expect } from 'chai';
 import { encodeOnnx } from '../../src/entries/formats.ts';
 import {
+  CategoricalPolicy,
   conv2d,
   DqnPolicy,
   dueling,
@@ -182,6 +183,72 @@ describe('encodeOnnx()', () => {
       }
     });
 
+  for (const [name, make] of Object.entries(discrete))
+    it(`exports a policy with a mask: ${name}`, async () => {
+      const policy = make();
+      policy.load(weightsOf(policy.network));
+      const { inputs, outputs } = policy.network;
+      const model = encodeOnnx(policy, { mask: true });
+      models[`${name}, masked`] = { model, outputs: [`values 1 n ${outputs}`, 'action 7 n'] };
+      for (const n of [1, 64]) {
+        const obs = numbers(n, n * inputs, 2);
+        // Row 1 has no legal action, and row 2 all of them.
+        const mask = Uint8Array.from(numbers(n + 1, n * outputs), (x, i) => {
+          const row = Math.floor(i / outputs);
+          return row === 1 ? 0 : row === 2 ? 1 : Number(x > 0);
+        });
+        const { values, action, ...more } = await ran(model, obs, n, mask);
+        expect([values?.dims, action?.dims, more]).to.deep.equal([[n, outputs], [n], {}]);
+        const want = policy.values(obs, n, { mask });
+        const legal = (of: ArrayLike<number>) => Array.from(of).filter((_, i) => mask[i] !== 0);
+        expectNear(legal(values?.data as Float32Array), legal(want), name);
+        for (const [i, value] of (values?.data as Float32Array).entries())
+          expect(value === Number.NEGATIVE_INFINITY, `${i}`).to.equal(mask[i] === 0);
+        const actions = Array.from(action?.data as BigInt64Array, Number);
+        expect(actions).to.deep.equal([...policy.act(obs, n, { mask })]);
+        if (n > 1) expect(actions).to.not.deep.equal([...policy.act(obs, n)]);
+        const ones = await ran(
+          model,
+          obs,
+          n,
+          mask.map(() => 1),
+        );
+        expectNear(ones.values?.data as Float32Array, policy.values(obs, n), `${name}, all legal`);
+      }
+    });
+
+  it('exports values of illegal actions that do not reach those of legal ones', async () => {
+    for (const head of [
+      { kind: 'scalar' },
+      { kind: 'categorical', atoms: 3, min: -1, max: 1 },
+    ] as const)
+      for (const poison of [Number.NaN, Number.POSITIVE_INFINITY]) {
+        const policy = new DqnPolicy({ obsDim: 1, actions: 3, hidden: [], dueling: true, head });
+        const atoms = head.kind === 'scalar' ? 1 : head.atoms;
+        const weights = policy.network.initialize(3);
+        weights.fill(poison, 4 * atoms + 2 * atoms, 4 * atoms + 3 * atoms);
+        policy.load(weights);
+        const mask = Uint8Array.of(1, 0, 1);
+        const obs = Float32Array.of(0.5);
+        const { values } = await ran(encodeOnnx(policy, { mask: true }), obs, 1, mask);
+        const [a, b, c] = values?.data as Float32Array;
+        expect(b).to.equal(Number.NEGATIVE_INFINITY);
+        const [p, , q] = policy.values(obs, 1, { mask });
+        expectNear([a!, c!], [p!, q!], `${head.kind} ${poison}`);
+      }
+  });
+
+  it('exports a policy without the option as before, and a CategoricalPolicy as its greedy actions', async () => {
+    const policy = new DqnPolicy({ obsDim: 2, actions: 3, hidden: [4], dueling: true });
+    policy.load(policy.network.initialize(1));
+    expect(encodeOnnx(policy, { mask: false })).to.deep.equal(encodeOnnx(policy));
+    const sampling = new CategoricalPolicy(new Network([linear(1, 3)]));
+    sampling.load(Float32Array.of(0, 0, 0, 1, 3, 2));
+    const model = encodeOnnx(sampling, { mask: true });
+    const { action } = await ran(model, Float32Array.of(0), 1, Uint8Array.of(1, 0, 1));
+    expect([...(action?.data as BigInt64Array)]).to.deep.equal([2n]);
+  });
+
   it('exports the scale of a policy of bytes, and DqnPolicy throws for an invalid scale', async () => {
     const policy = ofBytes();
     policy.load(weightsOf(policy.network));
@@ -264,7 +331,8 @@ describe('encodeOnnx()', () => {
       this.skip();
     }
     const named = Object.entries(models);
-    expect(named.length).to.equal([networks, discrete, continuous].flatMap(Object.keys).length);
+    const kinds = [networks, discrete, discrete, continuous].flatMap(Object.keys);
+    expect(named.length).to.equal(kinds.length);
     const files = Object.fromEntries(named.map(([, { model }], i) => [`${i}`, model]));
     expect(checked(files)).to.deep.equal(named.flatMap(([, { outputs }]) => outputs));
     const broken = encodeOnnx(new MlpPolicy({ sizes: [4, 2] })).map((byte, at, all) =>
@@ -320,7 +388,22 @@ describe('encodeOnnx()', () => {
       [
         'an unknown option',
         () => encodeOnnx(network, { opset: 18 } as never),
-        "encodeOnnx: unknown option 'opset'; it takes parameters",
+        "encodeOnnx: unknown option 'opset'; it takes parameters, mask",
+      ],
+      [
+        'a mask for a network',
+        () => encodeOnnx(network, { parameters: new Float32Array(9), mask: true }),
+        'encodeOnnx: mask is for a policy whose actions are indices, got a Network',
+      ],
+      [
+        'a mask for an actor',
+        () => encodeOnnx(new Td3Policy(box), { mask: true }),
+        'encodeOnnx: mask is for a policy whose actions are indices, got a Td3Policy',
+      ],
+      [
+        'a mask that is no flag',
+        () => encodeOnnx(new MlpPolicy(network), { mask: new Uint8Array(3) as never }),
+        'encodeOnnx: mask must be a boolean, got a Uint8Array of 3',
       ],
     ] as const)
       it(what, () => {

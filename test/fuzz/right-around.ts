@@ -85,7 +85,7 @@ export const aroundRows: Rows = {
   writeSafetensors: [path, named, maybe(one("{ a: 'b' }"))],
   encodeOnnx: [
     one('w.policy', 'w.sacPolicy', 'w.td3Policy', 'w.mlp'),
-    record({}, { parameters: array('Float32Array', 6, 13) }),
+    record({}, { parameters: array('Float32Array', 6, 13), mask: one('true', 'false') }),
   ],
   tensorBoard: [path, record({}, { flushMs: whole(1, 99), maxBytes: whole(1, 999) })],
   'TensorBoardWriter.scalar': [one("'a/b'"), real(-1, 1), whole(0, 9), maybe(real(0, 1))],

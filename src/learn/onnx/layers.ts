@@ -25,13 +25,15 @@ export function checkLayers(network: Network): void {
 
 /**
  * Adds the nodes of all layers to the graph. Returns the name of the network's output [n, outputs].
- * `parameters` is the network's flat vector.
+ * `parameters` is the network's flat vector. `mask` names a bool input [n, outputs] of legal
+ * actions, over which a dueling layer takes its mean.
  */
 export function addLayers(
   graph: OnnxGraph,
   network: Network,
   parameters: Float32Array,
   input: string,
+  mask?: string,
 ): string {
   const named = new Map(network.parameters.map((parameter) => [parameter.name, parameter]));
   let value: Value = { name: input, width: network.inputs, image: null };
@@ -43,14 +45,12 @@ export function addLayers(
       const end = offset + shape.reduce((product, size) => product * size, 1);
       return graph.floats(called, parameters.subarray(offset, end), shape);
     });
-    value = addLayer(
-      graph,
-      kindOf(layer) as LayerKind,
-      value,
-      constants,
-      i,
-      layer.outputs(value.width),
-    );
+    const kind = kindOf(layer) as LayerKind;
+    const width = layer.outputs(value.width);
+    value =
+      mask !== undefined && kind.kind === 'dueling' && kind.actions === network.outputs
+        ? maskedDueling(graph, kind, flat(graph, value), i, mask)
+        : addLayer(graph, kind, value, constants, i, width);
   }
   return flat(graph, value).name;
 }
@@ -85,10 +85,7 @@ function addLayer(
       );
     case 'dueling': {
       const { actions, atoms } = kind;
-      const parts = reshaped(name, 'parts', 1 + actions, atoms);
-      const [state, advantages] = [`${i}.value`, `${i}.advantages`];
-      const sizes = graph.wholes(`${i}.sizes`, [1, actions]);
-      graph.node('Split', [parts, sizes], { axis: { int: 1 } }, [state, advantages]);
+      const [state, advantages] = duelingParts(graph, kind, name, i);
       const mean = graph.node('ReduceMean', [advantages], {
         axes: { ints: [1] },
         keepdims: { int: 1 },
@@ -111,6 +108,47 @@ function addLayer(
       return made(graph.node('MatMul', [shares, graph.floats(`${i}.atoms`, places)]));
     }
   }
+}
+
+type Dueling = Extract<LayerKind, { kind: 'dueling' }>;
+
+/** Returns the state's value [n, 1, atoms] and the advantages [n, actions, atoms]. */
+function duelingParts(
+  graph: OnnxGraph,
+  { actions, atoms }: Dueling,
+  name: string,
+  i: number,
+): [string, string] {
+  const shape = graph.wholes(`${i}.parts`, [0, 1 + actions, atoms]);
+  const parts = graph.node('Reshape', [name, shape]);
+  const [state, advantages] = [`${i}.value`, `${i}.advantages`];
+  const sizes = graph.wholes(`${i}.sizes`, [1, actions]);
+  graph.node('Split', [parts, sizes], { axis: { int: 1 } }, [state, advantages]);
+  return [state, advantages];
+}
+
+/** Adds a dueling layer whose mean is over legal actions. A row without one has the mean 0. */
+function maskedDueling(
+  graph: OnnxGraph,
+  kind: Dueling,
+  { name }: Value,
+  i: number,
+  mask: string,
+): Value {
+  const { actions, atoms } = kind;
+  const [state, advantages] = duelingParts(graph, kind, name, i);
+  const number = (called: string, value: number) => graph.floats(`${i}.${called}`, [value], []);
+  const axis = graph.wholes(`${i}.axis`, [1]);
+  const sum = (x: string) => graph.node('ReduceSum', [x, axis], { keepdims: { int: 1 } });
+  const shape = graph.wholes(`${i}.legal`, [0, actions, 1]);
+  const legal = graph.node('Reshape', [mask, shape]);
+  const count = sum(graph.node('Where', [legal, number('one', 1), number('none', 0)]));
+  const least = graph.node('Max', [count, number('least', 1)]);
+  const shown = graph.node('Where', [legal, advantages, number('zero', 0)]);
+  const base = graph.node('Sub', [state, graph.node('Div', [sum(shown), least])]);
+  const joined = graph.wholes(`${i}.joined`, [0, actions * atoms]);
+  const values = graph.node('Reshape', [graph.node('Add', [advantages, base]), joined]);
+  return { name: values, width: actions * atoms, image: null };
 }
 
 function convolution(

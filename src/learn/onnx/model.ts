@@ -1,5 +1,5 @@
 /**
- * Encodes an ONNX model with Protocol Buffers. The model has one input and several outputs. Nodes
+ * Encodes an ONNX model with Protocol Buffers. The model has inputs and outputs by name. Nodes
  * and constants keep the order in which they are added. Field numbers are those of onnx.proto3, IR
  * version 8. Operators are those of opset 17.
  */
@@ -9,7 +9,7 @@ const IR_VERSION = 8;
 const OPSET = 17;
 
 /** Numbers of the element types in TensorProto.DataType. */
-const dataTypes = { float32: 1, int64: 7 } as const;
+const dataTypes = { float32: 1, int64: 7, bool: 9 } as const;
 export type OnnxDType = keyof typeof dataTypes;
 
 /** Value of a node's attribute: a float, an integer, or a list of integers. */
@@ -74,8 +74,9 @@ export class OnnxGraph {
   readonly #graph = new Message().text(2, 'policy');
   #count = 0;
 
-  input(name: string, width: number): string {
-    this.#graph.message(11, valueInfo(name, 'float32', ['n', width]));
+  /** Declares the input `name` of shape [n, width], and returns its name. */
+  input(name: string, width: number, dtype: OnnxDType = 'float32'): string {
+    this.#graph.message(11, valueInfo(name, dtype, ['n', width]));
     return name;
   }
   /** Declares the value `name` as an output of shape [n], or [n, width] if `width` is given. */

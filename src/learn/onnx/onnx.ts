@@ -2,7 +2,7 @@
  * Exports policies and networks as ONNX models. Runtimes for other languages, browsers and robots
  * read these models.
  */
-import { checkKeys, describeValue } from '../../base/checks.ts';
+import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { ActorPolicy, greedyActor } from '../actor-critic/policies.ts';
 import { DqnPolicy } from '../dqn/policy.ts';
@@ -14,6 +14,11 @@ import { OnnxGraph } from './model.ts';
 export interface OnnxOptions {
   /** flat vector of parameterCount weights, which only a Network needs */
   parameters?: Float32Array;
+  /**
+   * whether the model has the input `mask` bool [n, actions], in which true is a legal action.
+   * Default false. Only for a MlpPolicy, DqnPolicy or CategoricalPolicy
+   */
+  mask?: boolean;
 }
 
 /**
@@ -32,9 +37,13 @@ const MAX_FLOATS = 2 ** 29 - 2 ** 20;
  *   noise, even if the policy explores. The model normalizes observations if the policy does.
  * - Network: `values` float32 [n, outputs].
  *
- * @param options `parameters`: the weights of a Network
- * @throws {TypeError} for another model, for a Network without `parameters`, or for a layer that
- *   does not come from hotslot/learner. The error names the first such layer
+ * With the option `mask`, the values of illegal actions are −Infinity, the action is a legal one, and
+ * a dueling layer takes its mean over legal actions. A row without a legal action has the action 0.
+ *
+ * @param options `parameters`: the weights of a Network. `mask`: an input for legal actions
+ * @throws {TypeError} for another model, for a Network without `parameters`, for `mask` with a model
+ *   whose actions are not indices, or for a layer that does not come from hotslot/learner. The error
+ *   names the first such layer
  * @throws {RangeError} for `parameters` of a wrong length, for `parameters` of a policy, or for
  *   more than 2 GiB of weights
  * @throws {ERR_HOTSLOT_STATE_EMPTY} for a policy without weights
@@ -54,7 +63,13 @@ export function encodeOnnx(
     throw typeError(
       `encodeOnnx takes a policy or a Network of hotslot/learner, got ${describeValue(model)}`,
     );
-  checkKeys('encodeOnnx', options, ['parameters']);
+  checkKeys('encodeOnnx', options, ['parameters', 'mask']);
+  const { mask = false } = options;
+  checkFlag('encodeOnnx: mask', mask);
+  if (mask && !(model instanceof MlpPolicy))
+    throw typeError(
+      `encodeOnnx: mask is for a policy whose actions are indices, got ${describeValue(model)}`,
+    );
   checkLayers(network);
   if (network.parameterCount > MAX_FLOATS)
     throw rangeError(
@@ -74,7 +89,8 @@ export function encodeOnnx(
     const scale = model instanceof DqnPolicy ? model.scale : 1;
     const seen =
       scale === 1 ? obs : graph.node('Mul', [obs, graph.floats('obs.scale', [scale], [])]);
-    const values = addValues(graph, network, weightsOf(model, 'encodeOnnx'), seen);
+    const legal = mask ? graph.input('mask', network.outputs, 'bool') : undefined;
+    const values = addValues(graph, network, weightsOf(model, 'encodeOnnx'), seen, legal);
     // select_last_index 0 chooses the first of equal values, as act() does.
     const first = { axis: { int: 1 }, keepdims: { int: 0 }, select_last_index: { int: 0 } };
     graph.node('ArgMax', [values], first, ['action']);
@@ -101,8 +117,14 @@ function addValues(
   network: Network,
   parameters: Float32Array,
   obs: string,
+  mask?: string,
 ): string {
-  graph.node('Identity', [addLayers(graph, network, parameters, obs)], {}, ['values']);
+  const outputs = addLayers(graph, network, parameters, obs, mask);
+  if (mask === undefined) graph.node('Identity', [outputs], {}, ['values']);
+  else {
+    const never = graph.floats('mask.never', [Number.NEGATIVE_INFINITY], []);
+    graph.node('Where', [mask, outputs, never], {}, ['values']);
+  }
   graph.output('values', 'float32', network.outputs);
   return 'values';
 }
