@@ -11,6 +11,7 @@ import {
   vectorCollector,
 } from '../../src/entries/collect.ts';
 import { CollectorPool, ReplayBuffer, Random as Seeded } from '../../src/index.ts';
+import { isNeverRestarted, neverRestarted } from '../../src/run/collectors/never-restarted.ts';
 import { Explorer } from '../../src/run/environments/explore.ts';
 import { spacesOf } from '../../src/run/environments/spaces.ts';
 import { rejection } from '../rig/refusal.ts';
@@ -221,6 +222,20 @@ describe('environments that throw at an illegal action', () => {
       /^action \d+ for environment 0 of those that evaluate, in step 3 of its episode, is illegal: legal are /,
     );
     expect(environments.map(({ taken }) => taken)).to.deep.equal([2, 2]);
+  });
+
+  it("an illegal action stays the user's error as the cause of another one", () => {
+    const illegal = neverRestarted(new RangeError('illegal'));
+    const wrapped = new Error('my collector', { cause: new Error('my loop', { cause: illegal }) });
+    const circular = new Error('a cycle');
+    circular.cause = circular;
+    expect([illegal, wrapped, circular, null, 'text'].map(isNeverRestarted)).to.deep.equal([
+      true,
+      true,
+      false,
+      false,
+      false,
+    ]);
   });
 
   it('an illegal action of a policy fails the pool, and restarts no collector', async () => {
