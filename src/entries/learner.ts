@@ -62,7 +62,7 @@ export {
 export { ops } from '../learn/ops/index.ts';
 export type { MatmulOptions } from '../learn/ops/rows.ts';
 export type { Optimizer } from '../learn/optimizer.ts';
-export { type ActOptions, MlpPolicy } from '../learn/policy.ts';
+export { MlpPolicy } from '../learn/policy.ts';
 export { Sgd, type SgdOptions } from '../learn/sgd.ts';
 export type { LearnerState, Saved } from '../learn/state.ts';
 export type { Draw, EventRecord, UpdateOptions } from '../learn/update-options.ts';
