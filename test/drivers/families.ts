@@ -38,6 +38,7 @@ const elsewhere = [
     'expressions/errors',
     'expressions/mutations',
     'learner/traced/description',
+    'learner/masked-mutations',
   ].flatMap((name) => ['--ignore', testFile(name)]),
 ];
 

@@ -339,6 +339,12 @@ describe('committed kernel images', function () {
         /pointer 0\[\d+\] is/,
       ],
       [
+        'with the last bit of a word in the place of the one before',
+        'unpack_bits',
+        (body) => body.replace(/(and\.b32 +\t%r\d+, %r\d+, )31;/, '$130;'),
+        /pointer 0\[\d+\] is/,
+      ],
+      [
         'with a barrier that only one thread reaches',
         'adam',
         (body) =>

@@ -26,7 +26,10 @@ export interface Columns {
   nextActionMask: Uint8Array;
 }
 
-/** Rows whose actions are legal. Every fourth state is final, and has an empty mask. */
+/**
+ * Rows whose actions are legal. Every fourth next state is final, and has an empty mask. Other rows have
+ * one legal action in both states.
+ */
 export function rowsOf(seed: number, rows: number): Columns {
   const masks = [1, 2].map((each) =>
     Uint8Array.from(numbers(rows * ACTIONS, 7 * seed + each), (x, i) =>
@@ -36,11 +39,13 @@ export function rowsOf(seed: number, rows: number): Columns {
   const actions = Int32Array.from({ length: rows }, (_, i) => 1 + ((5 * i + seed) % (ACTIONS - 2)));
   const discounts = numbers(rows, seed + 20, 0.8, 0.99);
   for (const [i, action] of actions.entries()) {
-    masks[0][i * ACTIONS + action] = 1;
-    masks[1][i * ACTIONS + 1 + (i % 3)] = 1;
+    const of = (mask: Uint8Array) => mask.subarray(i * ACTIONS, (i + 1) * ACTIONS);
+    if (i % 4 === 1) for (const mask of masks) of(mask).fill(0);
+    of(masks[0])[action] = 1;
+    of(masks[1])[1 + (i % 3)] = 1;
     if (i % 4 !== 3) continue;
     discounts[i] = 0;
-    masks[1].fill(0, i * ACTIONS, (i + 1) * ACTIONS);
+    of(masks[1]).fill(0);
   }
   return {
     obs: numbers(rows * OBS, seed + 30),
@@ -65,16 +70,26 @@ export type Form = 'uint32' | 'bool' | 'uint8' | 'float32';
 
 const tensorOf = (rig: Rig, dtype: DType, shape: number[], values: unknown): Tensor =>
   rig.keep(rig.device.allocate({ shape, dtype })).write(values as never);
-/** Returns a mask as bits, in rows with a gap, or with one element for each action. */
+/**
+ * Returns a mask as bits, in rows with a gap, or with one element for each action. Legal actions are
+ * then 1, 255 or 0.5.
+ */
 function maskOf(rig: Rig, bytes: Uint8Array, form: Form): Tensor {
   const rows = bytes.length / ACTIONS;
-  if (form !== 'uint32')
+  const shape = [rows, ACTIONS];
+  if (form === 'float32')
+    return rig.tensor(
+      shape,
+      Float32Array.from(bytes, (byte) => 0.5 * byte),
+    );
+  if (form === 'uint8')
     return tensorOf(
       rig,
       form,
-      [rows, ACTIONS],
-      form === 'float32' ? Float32Array.from(bytes) : bytes,
+      shape,
+      bytes.map((byte) => 255 * byte),
     );
+  if (form === 'bool') return tensorOf(rig, form, shape, bytes);
   const words = packMasks(bytes, ACTIONS);
   const packed = new Uint32Array(3 * rows).fill(0xffffffff);
   for (let i = 0; i < rows; i++) packed.set(words.subarray(2 * i, 2 * i + 2), 3 * i + 1);

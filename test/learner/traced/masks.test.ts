@@ -2,7 +2,16 @@
 import { expect } from 'chai';
 import type { DType } from '../../../src/base/dtype.ts';
 import { maskWords, packMasks, unpackMasks } from '../../../src/base/mask-bits.ts';
-import { adam, constant, learner, parameter } from '../../../src/entries/trace.ts';
+import {
+  adam,
+  categoricalLoss,
+  categoricalProject,
+  checkGradients,
+  constant,
+  learner,
+  parameter,
+  trace,
+} from '../../../src/entries/trace.ts';
 import type { Tensor } from '../../../src/index.ts';
 import { launchAnything } from '../../rig/launch.ts';
 import { refusal } from '../../rig/refusal.ts';
@@ -198,5 +207,32 @@ describe('masks in traces', () => {
         made.update(rig.stream, { x: rig.zeros(2), mask: tensor('bool', 4, 40) }, rig.zeros(1)),
       ).message,
     ).to.match(/^sums: 'x' must be \[4\], got \[2\]/);
+  });
+
+  it('the interpreter ignores NaN in the probabilities of a final state, as the kernel does', async () => {
+    const inputs = { probs: [2, 3], rewards: [2], discounts: [2], logits: [2, 3] } as const;
+    const range = { min: -1, max: 1 };
+    const traced = rig.keep(
+      trace(rig.device, inputs, ({ probs, rewards, discounts, logits }) => {
+        const { projected } = categoricalProject(probs, rewards, discounts, range);
+        const { loss } = categoricalLoss(logits, projected, range);
+        const nan = Number.NaN;
+        const values = {
+          probs: [nan, nan, nan, 0.2, 0.3, 0.5],
+          rewards: [0.5, 0],
+          discounts: [0, 0.5],
+        };
+        expect(checkGradients(loss.sum(), [logits], { values }).error).to.be.below(1e-6);
+        return { projected };
+      }),
+    );
+    traced.run(rig.stream, {
+      probs: rig.tensor([2, 3], Float32Array.of(Number.NaN, Number.NaN, Number.NaN, 0.2, 0.3, 0.5)),
+      rewards: rig.tensor([2], Float32Array.of(0.5, 0)),
+      discounts: rig.tensor([2], Float32Array.of(0, 0.5)),
+      logits: rig.zeros(2, 3),
+    });
+    const { projected } = traced.outputs;
+    expect([...(await projected.toArray())].slice(0, 3)).to.deep.equal([0, 0.5, 0.5]);
   });
 });
