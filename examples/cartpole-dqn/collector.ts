@@ -1,6 +1,6 @@
 /**
  * Collects the poles' steps as rows, each of which is a whole transition. It runs in a thread of
- * the pool, or in this thread in lock-step.
+ * the pool.
  */
 import {
   type Collector,

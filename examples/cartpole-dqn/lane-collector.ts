@@ -1,6 +1,6 @@
 /**
  * Collects the poles' steps in order. Each pole has its own lane of the buffer. The collector runs
- * in a thread of the pool, or in this thread in lock-step.
+ * in a thread of the pool.
  */
 import {
   type Collector,

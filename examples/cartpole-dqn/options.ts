@@ -56,11 +56,10 @@ const command = commandLine({
       'resume from the checkpoint there, and save there again. Without one the run starts from the beginning',
     ),
     monitor,
-    'lock-step': flag('collect and learn in turns in one thread, with placement inline'),
     json: flag('one JSON object per line, the last one the summary'),
     quiet: flag('only the summary'),
   },
-  after: `--seed fixes environments and draws. Collectors run at their own pace, so two runs of one seed differ in the rows that a batch can contain. Only --placement inline --lock-step repeats every bit.\n\nexit code: 0 solved, 1 not solved, 2 wrong usage, 130 interrupted (Ctrl-C prints the summary so far)`,
+  after: `--seed fixes environments and draws. Collectors run at their own pace, so two runs of one seed differ in the rows that a batch can contain. npm run train -- --deterministic repeats every bit.\n\nexit code: 0 solved, 1 not solved, 2 wrong usage, 130 interrupted (Ctrl-C prints the summary so far)`,
 });
 export const { help } = command;
 
@@ -77,18 +76,15 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const values = command.parse(args);
   if (!values) return null;
   const { json, quiet, monitor, placement, replay, ticks, checkpoint, ...others } = values;
-  const { seed, device, trace, log, resume, 'lock-step': lockStep } = others;
-  if (lockStep && placement !== undefined && placement !== 'inline')
-    throw new UsageError(`--lock-step needs --placement inline, got --placement ${placement}`);
+  const { seed, device, trace, log, resume } = others;
   const { folder, every = '60s' } = checkpointOf(checkpoint ?? resume, others.every) ?? {};
   const training = {
     seed,
     device,
-    placement: placements[placement ?? (lockStep ? 'inline' : 'auto')] as Placement,
+    placement: placements[placement ?? 'auto'] as Placement,
     trace,
     log,
     settings: { ...defaults, replay, nStep: others['n-step'] },
-    lockStep,
     resume,
     checkpoint: folder === undefined ? undefined : { folder, every },
     maxTicks: ticks ?? Number.POSITIVE_INFINITY,

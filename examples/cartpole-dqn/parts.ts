@@ -28,8 +28,8 @@ export interface PartsOptions {
   trace: string | undefined;
   settings: Settings;
   /**
-   * whether a limiter balances collecting and learning. A lock-step run needs none, because it does
-   * both in turns
+   * whether a limiter balances collecting and learning. A thread that does both in
+   * turns needs none
    */
   limited: boolean;
 }

@@ -19,7 +19,7 @@ const fixed = (value: number, digits: number) =>
   Number.isFinite(value) ? value.toFixed(digits) : '–';
 
 export const startObject = ({
-  options: { seed, lockStep, settings },
+  options: { seed, settings },
   manifest: { device, placement },
   firstTick,
 }: Training) => ({
@@ -27,15 +27,13 @@ export const startObject = ({
   seed,
   device,
   placement,
-  lockStep,
   replay: settings.replay,
   nStep: settings.nStep,
   firstTick,
 });
 
 export function startText(training: Training): string {
-  const { seed, device, placement, lockStep, replay, nStep } = startObject(training);
-  const turns = lockStep ? ', lock-step' : '';
+  const { seed, device, placement, replay, nStep } = startObject(training);
   const drawn = needsOrder(training.options.settings)
     ? `, ${replay} replay of ${nStep}-step rows`
     : '';
@@ -43,7 +41,7 @@ export function startText(training: Training): string {
   const kept = checkpoint
     ? `\nsaved in ${checkpoint.folder} every ${checkpoint.every} and at the end`
     : '';
-  const begins = `DQN on CartPole-v1: seed ${seed}, ${device}, actors ${placement}${turns}${drawn}${kept}`;
+  const begins = `DQN on CartPole-v1: seed ${seed}, ${device}, actors ${placement}${drawn}${kept}`;
   if (resume === undefined) return begins;
   const { restored, firstTick } = training;
   const from = restored
@@ -150,11 +148,10 @@ export function summaryObject(
     recentReturn: rounded(outcome.meanReturn, 2),
     loss: rounded(outcome.loss, 6),
     interrupted,
-    lockStep: options.lockStep,
     replay: options.settings.replay,
     nStep: options.settings.nStep,
     placement: manifest.placement,
-    // Hash of the weights. --lock-step promises that equal seeds give an equal hash.
+    // hash of the weights, by which runs can be compared
     weights: createHash('sha256').update(weights).digest('hex').slice(0, 16),
     stages,
   };

@@ -1,6 +1,5 @@
 /**
- * One training. It opens the parts, runs one of the two loops, counts progress, and evaluates the
- * result.
+ * One training. It opens the parts, runs them, counts progress, and evaluates the result.
  */
 
 import { type Monitor, type TensorBoardWriter, tensorBoard } from '../../src/entries/monitor.ts';
@@ -13,17 +12,11 @@ import {
 } from '../../src/index.ts';
 import { Refused } from '../command-line.ts';
 import { Evaluator, type EvaluatorState } from './evaluator.ts';
-import { runFree } from './free-run.ts';
-import { runLockStep } from './lock-step.ts';
 import { openParts, type Parts, type PartsOptions } from './parts.ts';
+import { runConcurrently } from './run.ts';
 import { betaAfter } from './settings.ts';
 
 export interface TrainingOptions extends Omit<PartsOptions, 'limited'> {
-  /**
-   * whether collecting and learning take turns in this thread. This is slower, but every bit
-   * repeats
-   */
-  lockStep: boolean;
   maxTicks: number;
   maxSeconds: number;
   /** folder for TensorBoard's event files, or undefined for none */
@@ -73,11 +66,11 @@ export interface Outcome extends Progress {
   interrupted: boolean;
   /** the weights that were evaluated last */
   weights: Float32Array;
-  /** times of the pipeline's stages. Null in lock-step, where they are meaningless */
+  /** times of the pipeline's stages, null if no tick was left to run */
   stages: Summary['stages'] | null;
 }
 
-/** Result of a loop that drives a training. */
+/** Result of the run of a training's parts. */
 export interface Ended {
   solvedReturn: number | null;
   stages: Summary['stages'] | null;
@@ -86,7 +79,6 @@ export interface Ended {
 /** Additional state in a checkpoint, next to the parts. */
 interface Extra {
   evaluator: EvaluatorState;
-  driver: unknown;
 }
 
 const kept = ({ buffer, learner, pipeline, mailbox }: Parts) => ({
@@ -135,7 +127,7 @@ export class Training implements AsyncDisposable {
   readonly restored: RestoredCheckpoint | null;
   /** the live page if it is open. It closes with this training */
   monitor: Monitor | null = null;
-  /** returns the collectors' counts. The loop that collects replaces this function */
+  /** returns the collectors' counts. The run replaces this function */
   collected: () => Collected = () => ({ steps: 0, episodes: 0, meanReturn: Number.NaN });
   #checkpoint: Checkpoint | null = null;
   #begin = performance.now();
@@ -144,9 +136,8 @@ export class Training implements AsyncDisposable {
   #meanQ = Number.NaN;
 
   static async open(options: TrainingOptions): Promise<Training> {
-    const placement = options.lockStep ? 'inline' : options.placement;
     await refuseOther(options);
-    const parts = await openParts({ ...options, placement, limited: !options.lockStep });
+    const parts = await openParts({ ...options, limited: true });
     try {
       const { resume } = options;
       const restored =
@@ -174,29 +165,22 @@ export class Training implements AsyncDisposable {
   get firstTick(): number {
     return (this.restored?.tick ?? -1) + 1;
   }
-  /** State that the loop passed to keep() in the saved run, or null for a new run. */
-  get driver(): unknown {
-    return (this.restored?.extra as Extra | undefined)?.driver ?? null;
-  }
 
   /**
-   * Begins to save checkpoints, if the options request them. The loop calls it after it has opened
+   * Begins to save checkpoints, if the options request them. The run calls it after it has opened
    * its collectors.
    */
-  async keep(
-    collectors: NonNullable<CheckpointParts['collectors']>,
-    driver: () => unknown,
-  ): Promise<void> {
+  async keep(collectors: NonNullable<CheckpointParts['collectors']>): Promise<void> {
     const { checkpoint } = this.options;
     if (!checkpoint) return;
-    const extra = (): Extra => ({ evaluator: this.evaluator.state(), driver: driver() });
+    const extra = (): Extra => ({ evaluator: this.evaluator.state() });
     const { folder, every } = checkpoint;
     this.#checkpoint = await asked(() =>
       Checkpoint.open(folder, { ...kept(this.parts), collectors, extra, every }),
     );
     this.monitor?.watch({ checkpoint: this.#checkpoint });
   }
-  /** Saves once more. The loop calls it while the collectors are still open. */
+  /** Saves once more. The run calls it while the collectors are still open. */
   async keepLast(): Promise<void> {
     await this.#checkpoint?.save();
     await this.#checkpoint?.close();
@@ -265,8 +249,7 @@ export class Training implements AsyncDisposable {
   }
 
   async #drive(stop: AbortController, signal: AbortSignal): Promise<Outcome> {
-    const drive = this.options.lockStep ? runLockStep : runFree;
-    const { solvedReturn, stages } = await drive(this, stop);
+    const { solvedReturn, stages } = await runConcurrently(this, stop);
     const progress = this.progress();
     const finalReturn = solvedReturn ?? (await this.evaluator.judge());
     const { weights } = this.evaluator;

@@ -34,6 +34,7 @@ const command = commandLine({
     }),
     seed: seed('seed of weights, draws, environments and exploration'),
     device: device(),
+    deterministic: flag('collect and learn in turns in one thread, so that every bit repeats'),
     steps: whole('maximum of environment steps', { min: 1, shown: "the preset's" }),
     'max-seconds': positive('give up after this many seconds', { shown: 'no limit' }),
     checkpoint: text(
@@ -73,7 +74,16 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const id = at > 0 ? named(args[at] ?? '') : undefined;
   const values = command.parse(id === undefined ? args : args.with(at, id));
   if (!values) return null;
-  const { env: name, algo, steps, 'max-seconds': seconds, checkpoint, every, ...others } = values;
+  const {
+    env: name,
+    algo,
+    steps,
+    'max-seconds': seconds,
+    checkpoint,
+    every,
+    deterministic,
+    ...others
+  } = values;
   const task = tasks[name] as Task;
   const known = Object.keys(task.presets) as Algorithm[];
   const algorithm = algo ?? (known[0] as Algorithm);
@@ -93,6 +103,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine | null {
       ...preset,
       ...(steps !== undefined && { steps }),
       ...(seconds !== undefined && { seconds }),
+      ...(deterministic && { deterministic, workers: 1 }),
     },
   };
 }

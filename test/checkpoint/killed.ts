@@ -1,5 +1,5 @@
 /**
- * Runs the CartPole example in lock-step, kills it during saves, and resumes it in another process.
+ * Runs a training of CartPole in lock-step, kills it during saves, and resumes it in another process.
  * Returns its result with that of a run that was not killed. Tests of the host and of every device
  * family use it.
  */
@@ -10,7 +10,8 @@ import { Checkpoint } from '../../src/index.ts';
 import { withFastFolder } from '../rig/fast-folder.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-const MAIN = 'dist/examples/cartpole-dqn/main.js';
+const LOCK_STEP = 'dist/test/checkpoint/lock-step.js';
+const FREE = 'dist/examples/cartpole-dqn/main.js';
 
 export interface Ran {
   ticks: number;
@@ -21,10 +22,11 @@ export interface Ran {
 }
 
 /**
- * Starts processes of the example. Arguments and environment name the device. `free` omits
- * --lock-step.
+ * Starts processes of lock-step.ts, or with `free` of the CartPole example. Arguments and
+ * environment name the device.
  */
 export class Example {
+  readonly #main: string;
   readonly #args: readonly string[];
   readonly #env: NodeJS.ProcessEnv;
 
@@ -33,14 +35,15 @@ export class Example {
     env: NodeJS.ProcessEnv = process.env,
     { free = false } = {},
   ) {
-    this.#args = [...(free ? [] : ['--lock-step']), '--json', '--quiet', ...args];
+    this.#main = free ? FREE : LOCK_STEP;
+    this.#args = [...(free ? ['--json', '--quiet', '--max-seconds', '600'] : []), ...args];
     this.#env = env;
   }
 
   start(
     args: readonly string[],
   ): ChildProcess & { ended: Promise<{ stdout: string; stderr: string }> } {
-    const child = spawn(process.execPath, [MAIN, ...this.#args, ...args], {
+    const child = spawn(process.execPath, [this.#main, ...this.#args, ...args], {
       cwd: root,
       env: this.#env,
     });
@@ -69,7 +72,7 @@ export class Example {
    * Returns the last saved tick.
    */
   async killedBehind(tick: number, folder: string): Promise<number> {
-    const child = this.start(['--resume', folder, '--every', '10ms', '--max-seconds', '600']);
+    const child = this.start(['--resume', folder, '--every', '10ms']);
     let saved = -1;
     while (saved < tick && child.exitCode === null) {
       await new Promise(setImmediate);

@@ -65,26 +65,6 @@ describe('examples/cartpole-dqn', () => {
     expect(code).to.equal(130);
   });
 
-  itAll('prints the same weights in two runs with --lock-step and the same seed', async () => {
-    const args = [
-      '--json',
-      '--quiet',
-      '--lock-step',
-      '--placement',
-      'inline',
-      '--seed',
-      '4',
-      '--ticks',
-      '30',
-    ];
-    const summaries = await Promise.all([run(MAIN, args), run(MAIN, args)]);
-    const [first, second] = summaries.map(({ lines }) => JSON.parse(lines[0] as string));
-    expect(first.weights).to.match(/^[0-9a-f]{16}$/);
-    expect(second.weights).to.equal(first.weights);
-    expect(second.meanReturn).to.equal(first.meanReturn);
-    expect(first).to.include({ lockStep: true, placement: 'inline', ticks: 30 });
-  });
-
   itAll(
     '--trace writes a Chrome trace with one lane per actor and one span per stage and tick',
     async () => {
@@ -145,10 +125,10 @@ describe('examples/cartpole-dqn', () => {
     },
   );
 
-  itAll('--help states when a run is repeatable bit for bit', async () => {
+  itAll('--help names the command that repeats every bit', async () => {
     const { code, stdout } = await run(MAIN, ['--help']);
     expect(code).to.equal(0);
-    expect(stdout).to.match(/Only --placement\s+inline --lock-step repeats every bit/);
+    expect(stdout).to.match(/npm run train --\s+--deterministic repeats every\s+bit/);
   });
 
   itAll('--replay and --n-step appear in the first line and in the summary', async () => {
@@ -170,10 +150,6 @@ describe('examples/cartpole-dqn', () => {
     [['--max-seconds=-1'], /--max-seconds must be a number above 0, got '-1'/],
     [['--max-seconds', '-1'], /--max-seconds must be a number above 0, got '-1'; see --help/],
     [['--placement', 'somewhere'], /--placement must be auto, inline/],
-    [
-      ['--lock-step', '--placement', 'auto'],
-      /--lock-step needs --placement inline, got --placement auto/,
-    ],
     [['--replay', 'hindsight'], /--replay must be uniform or prioritized, got 'hindsight'/],
     [['--replay'], /--replay needs a value/],
     [['--n-step', '0'], /--n-step must be a whole number from 1 to 100, got '0'/],

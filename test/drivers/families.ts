@@ -159,7 +159,7 @@ export function describeMode(
           const want = await hostRun(replay);
           for (const [first, then] of pairs as [Example, Example][])
             await withFolder(async (folder) => {
-              await first.run('--ticks', '50', '--checkpoint', folder);
+              await first.run('--ticks', '50', '--resume', folder);
               const { ticks, weights, steps, episodes } = await then.run(
                 '--ticks',
                 '100',

@@ -40,6 +40,27 @@ describe('npm run train', () => {
     },
   );
 
+  itAll('prints the same weights in two runs with --deterministic and the same seed', async () => {
+    const args = [
+      '--env',
+      'CartPole',
+      '--json',
+      '--quiet',
+      '--device',
+      'host:0',
+      '--steps',
+      '1500',
+    ];
+    const hashes = await Promise.all(
+      ['4', '4', '5'].map(async (seed) => {
+        const { lines } = await train(...args, '--deterministic', '--seed', seed);
+        return JSON.parse(lines[0]!).weights as string;
+      }),
+    );
+    expect(hashes[0]).to.match(/^[0-9a-f]{16}$/);
+    expect([hashes[1] === hashes[0], hashes[2] === hashes[0]]).to.deep.equal([true, false]);
+  });
+
   // Uses an environment that no run solves in a few seconds.
   itAll('prints progress, and the result so far when Ctrl-C interrupts the run', async () => {
     const said = await run(

@@ -13,7 +13,7 @@ const LANES = new URL('./lane-collector.js', import.meta.url);
 /** Time between two evaluations of the newest weights. */
 const LOOK_MS = 30;
 
-export async function runFree(training: Training, stop: AbortController): Promise<Ended> {
+export async function runConcurrently(training: Training, stop: AbortController): Promise<Ended> {
   const { parts, options } = training;
   const { buffer, mailbox, pipeline } = parts;
   const { seed, settings, maxTicks } = options;
@@ -24,7 +24,7 @@ export async function runFree(training: Training, stop: AbortController): Promis
       : await CollectorPool.open<typeof lanesOf>({ ...workers, entry: LANES, buffer });
   training.collected = () => pool.statistics();
   training.curves?.listen({ collectors: pool });
-  await training.keep(pool, () => null);
+  await training.keep(pool);
   if (training.firstTick >= maxTicks) return { solvedReturn: null, stages: null };
   training.monitor?.watch({ collectors: pool });
   const { signal } = stop;
