@@ -84,6 +84,7 @@ describe('train() with a learner of the caller', () => {
       training(
         {
           seed: 3,
+          deterministic: true,
           goal: 4.9,
           learner: (context) => {
             given = context;
@@ -136,7 +137,13 @@ describe('train() with a learner of the caller', () => {
       expect([own.closed, device.closed]).to.deep.equal([false, false]);
       // Its best network has the mean of quantiles as its output.
       const { policy } = await train(
-        training({ learner: own, policy: { network: 'q' }, steps: 2000, goal: 4.9 }),
+        training({
+          learner: own,
+          policy: { network: 'q' },
+          steps: 2000,
+          deterministic: true,
+          goal: 4.9,
+        }),
       );
       expect([0.8, -0.8].map((x) => policy.act(Float32Array.of(x, 1), 1)[0])).to.deep.equal([1, 0]);
     },
@@ -162,7 +169,9 @@ describe('train() with a learner of the caller', () => {
       update: (stream, batch, out) => inner.update(stream, batch, out),
     };
     const policy = { module, options: { sizes } };
-    const result = await train(training({ learner: plain, policy, goal: 4.9 }));
+    const result = await train(
+      training({ learner: plain, policy, deterministic: true, goal: 4.9 }),
+    );
     expect(result.solved, JSON.stringify(result.curve)).to.equal(true);
     const saved = rejection(
       train(training({ learner: plain, policy, checkpoint: { folder: '/nowhere' } })),
@@ -195,6 +204,7 @@ describe('train() with a learner of the caller', () => {
         gamma: 0.5,
         nStep: 3,
         prioritized: true,
+        deterministic: true,
         goal: 4.5,
       }),
     );

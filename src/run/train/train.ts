@@ -73,6 +73,22 @@ const SMOOTHING = 0.02;
 const FIRST_BETA = 0.4;
 
 /**
+ * Trains a learner of the caller, which acts by `policy`.
+ *
+ * @param options `environment`, `learner` and `policy`. The other options have defaults
+ * @returns the results, whose policies are MlpPolicy for `policy: { network }`
+ * @throws as train() of a built-in learner, and the errors of the learner and of the policy's module
+ * @example
+ * const { best } = await train({
+ *   environment: new URL('./target.mjs', import.meta.url),
+ *   learner: ({ device, obsDim }) => new QrDqnLearner(device, { obsDim, actions: 2, … }),
+ *   policy: { network: 'q' },
+ * });
+ */
+export function train<const C extends PolicyChoice>(
+  options: OwnTrainOptions<C>,
+): Promise<TrainResult<ChosenPolicy<C>>>;
+/**
  * Trains a learner on an environment until the goal is reached, `steps` or `seconds` are over, or
  * the signal aborts. It opens buffer, learner, pipeline and collectors, and evaluates the newest
  * weights regularly. At the end it closes everything, also after a failure. If an evaluation is
@@ -85,11 +101,11 @@ const FIRST_BETA = 0.4;
  *   not fit the environment or the options
  * @throws {ERR_HOTSLOT_UNAVAILABLE} if this machine cannot drive the device, or the folder of
  *   `dump` cannot be written
- * @throws {ERR_HOTSLOT_THREAD_LOST} if a collector or its environment fails, with the error as
- *   `cause`
+ * @throws {ERR_HOTSLOT_THREAD_LOST} if a collector, its environment or its policy fails, with the
+ *   error as `cause`. If `deterministic` is true, the error itself
  * @throws {PipelineError} if an actor fails
  * @throws the errors of the environment's module, of an environment in an evaluation, and of
- *   `onPoint` and `onOpen`
+ *   `evaluation.evaluate`, `onPoint` and `onOpen`
  * @example
  * const { solved, policy } = await train({
  *   environment: new URL('./target.mjs', import.meta.url),
@@ -97,9 +113,6 @@ const FIRST_BETA = 0.4;
  *   steps: 20_000,
  * });
  */
-export function train<const C extends PolicyChoice>(
-  options: OwnTrainOptions<C>,
-): Promise<TrainResult<ChosenPolicy<C>>>;
 export function train(options: TrainOptions): Promise<TrainResult>;
 export async function train(options: AnyTrainOptions): Promise<unknown> {
   const resumption = await resumptionOf(checkedTrain(options));
