@@ -28,7 +28,12 @@ import {
   type OwnTrainOptions,
   type TrainOptions,
 } from './options.ts';
-import { type ChosenPolicy, type PolicyChoice, PriorityWatch } from './own-learner.ts';
+import {
+  type ChosenPolicy,
+  isOwnLearner,
+  type PolicyChoice,
+  PriorityWatch,
+} from './own-learner.ts';
 import {
   bufferOf,
   collectorOptions,
@@ -121,6 +126,8 @@ export async function train(options: AnyTrainOptions): Promise<unknown> {
   const evaluated = await openEvaluated(make, given);
   try {
     const { spaces } = evaluated;
+    // Options and spaces that do not fit are found before an environment is reset.
+    if (!isOwnLearner(given.learner)) trainPlan(given, spaces);
     const masked = await masksOf(evaluated, given.signal);
     using own = await openLearner(given, spaces, masked);
     const plan = trainPlan(given, spaces, { own: own?.plan ?? null, masked });
