@@ -3,7 +3,6 @@
  * limiter, the buffer and the options of collectors from the plan.
  */
 import { rangeError } from '../../base/errors.ts';
-import type { StepFields } from '../../store/lanes/schema.ts';
 import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import { RateLimiter } from '../../store/rate-limiter.ts';
 import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
@@ -254,7 +253,7 @@ export function bufferOf(
   return TrajectoryBuffer.create({
     capacity,
     lanes: workers * environments,
-    fields: fields as unknown as StepFields,
+    fields,
     ...limited,
   }) as unknown as TrajectoryBuffer;
 }
