@@ -12,9 +12,9 @@ import { Network } from './network/network.ts';
 /** Options of a policy's act(). */
 export interface ActOptions {
   /**
-   * n × actions bytes, in the order of the observations: 1 for a legal action. The action of a row
-   * without a legal action is 0. The array is valid until act() returns. Default: all actions are
-   * legal
+   * legal actions, [n, actions], row-major: any byte but 0 is legal. It may contain more than `n`
+   * rows. The action of a row without a legal action is 0. The array is valid until act() returns.
+   * Default: all actions are legal
    */
   readonly mask?: Uint8Array | undefined;
 }
@@ -23,15 +23,6 @@ export interface ActOptions {
  * Returns a policy's weights, for exports to other formats. Throws if the policy has no weights.
  */
 export let weightsOf: (policy: MlpPolicy, call: string) => Float32Array;
-
-/** Options of a policy's act(). */
-export interface ActOptions {
-  /**
-   * legal actions, [n, actions], row-major: any byte but 0 is legal. It may contain more than `n`
-   * rows. Default: all actions are legal
-   */
-  readonly mask?: Uint8Array | undefined;
-}
 
 /**
  * Returns the mask of a call, or undefined. Throws for another array, or if it has fewer than `n`
