@@ -3,13 +3,11 @@
  * that it wins.
  */
 import { type Policy, train } from '../../src/entries/collect.ts';
-import { Random } from '../../src/index.ts';
 import { deviceNamed, interruption, Refused, runExample } from '../command-line.ts';
 import type Showdown from './battle.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
-import { CHOICES } from './sight.ts';
 import { told } from './tell.ts';
-import { battlesWon, settings } from './training.ts';
+import { battlesWon, randomLegal, settings } from './training.ts';
 
 const SEED = 1;
 
@@ -33,7 +31,7 @@ async function main({ goal, steps, seed, device, tell, json }: CommandLine): Pro
   if (interrupted || meanReturn === null) return 130;
   const environments = Array.from({ length: 16 }, () => new Battles());
   const won = await battlesWon(environments, policy, SEED);
-  const before = await battlesWon(environments, anything, SEED);
+  const before = await battlesWon(environments, randomLegal(SEED), SEED);
   if (json)
     console.log(JSON.stringify({ solved, meanReturn, won, before, steps: reached.steps, seconds }));
   else {
@@ -50,18 +48,6 @@ async function main({ goal, steps, seed, device, tell, json }: CommandLine): Pro
 }
 
 const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
-
-/** A policy that chooses at random among the legal choices. */
-const random = new Random(SEED);
-const anything: Policy = {
-  act: (_, n, { mask } = {}) =>
-    Float32Array.from({ length: n }, (_, i) => {
-      const legal = [...mask!.subarray(i * CHOICES, (i + 1) * CHOICES).entries()].filter(
-        ([, isLegal]) => isLegal,
-      );
-      return legal.length > 0 ? legal[random.below(legal.length)]![0] : 0;
-    }),
-};
 
 /** Plays one battle and returns its text. */
 function tellOne(environment: Showdown, policy: Policy): string[] {

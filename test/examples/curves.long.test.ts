@@ -83,7 +83,7 @@ describe('npm run curves', () => {
     const { code, stderr } = await run('bench/curves/main.js', ['Tetris']);
     expect(code).to.equal(2);
     expect(stderr).to.include(
-      "a curve is one of Pendulum-sac, Pendulum-td3, CartPole-dqn, HalfCheetah-sac, got 'Tetris'",
+      "a curve is one of Pendulum-sac, Pendulum-td3, CartPole-dqn, HalfCheetah-sac, Showdown-masked, Showdown-unmasked, got 'Tetris'",
     );
   });
 });

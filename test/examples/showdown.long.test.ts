@@ -5,7 +5,6 @@
 import { createRequire } from 'node:module';
 import { expect } from 'chai';
 import { evaluate } from '../../src/entries/collect.ts';
-import { Random } from '../../src/index.ts';
 import { run } from '../cli/run-command.ts';
 import { itAll } from '../rig/setting.ts';
 
@@ -48,13 +47,10 @@ describe('npm run showdown', () => {
     'plays battles with random choices, and equal seeds give equal battles',
     async () => {
       const { default: Showdown } = await import('../../examples/showdown/battle.ts');
+      const { randomLegal } = await import('../../examples/showdown/training.ts');
       const all: Float64Array[] = [];
       for (let round = 0; round < 2; round++) {
-        const random = new Random(3);
-        const policy = {
-          act: (_: Float32Array, n: number) =>
-            Float32Array.from({ length: n }, () => random.below(6)),
-        };
+        const policy = randomLegal(3);
         const environment = new Showdown();
         const { returns, lengths } = await evaluate({
           environments: [environment],
