@@ -366,6 +366,26 @@ describe('train() with a learner of the caller', () => {
       [{ policy: { module, weights: 'p' } }, /^weights: 'p' is not declared/],
       [
         { policy: { network: 'q' }, environmentOptions: {} },
+  itAll('rejects once if a collector fails while onOpen() runs', async () => {
+    const unhandled: unknown[] = [];
+    const listen = (error: unknown) => unhandled.push(error);
+    process.on('unhandledRejection', listen);
+    try {
+      const error = await rejection(
+        train(
+          training({
+            environmentOptions: { discrete: true, failAt: 3 },
+            onOpen: () => new Promise((resolve) => setTimeout(resolve, 500)),
+          }),
+        ),
+      );
+      expect(error.message).to.match(/^collector 0 failed: environment 0 broke/);
+    } finally {
+      process.off('unhandledRejection', listen);
+    }
+    expect(unhandled).to.deep.equal([]);
+  });
+
         /^policy\.network takes the largest output .*; make the policy in a module$/,
       ],
       [

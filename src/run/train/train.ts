@@ -218,6 +218,8 @@ class Training {
     );
     await using pool = await this.#collectors(buffer, mailbox, kept.collectors);
     if (pool === null) return await this.#result(evaluator, null, null);
+    // #atOnce() awaits `done` later, and some returns never do. A collector may fail before that.
+    pool.done.catch(() => {});
     this.#collected = () => pool.statistics();
     this.#goOn(kept.before);
     const checkpoint = await kept.begin(pool, () => ({
