@@ -2,8 +2,11 @@
  * Tests train() on an environment that throws at an illegal action, from the warm-up to the last
  * evaluation, with each buffer and exploration.
  */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import { type TrainOptions, train } from '../../src/entries/collect.ts';
+import { encodeOnnx } from '../../src/entries/formats.ts';
 import { Checkpoint } from '../../src/index.ts';
 import { inFolder } from '../formats/tensors.ts';
 import { itAll, itShort } from '../rig/setting.ts';
@@ -59,6 +62,18 @@ describe('train() with illegal actions', () => {
           expect(meanReturn).to.be.greaterThan(5);
         },
       );
+
+  itAll('save() of onPoint writes an ONNX model that takes masks', () =>
+    inFolder(
+      async (folder) => {
+        const path = join(folder, 'masked.onnx');
+        const { policy } = await trained({ steps: 400, onPoint: (_, { save }) => save(path) });
+        const model = encodeOnnx(policy, { mask: true });
+        expect(readFileSync(path).equals(model)).to.equal(true);
+      },
+      ['masked.onnx'],
+    ),
+  );
 
   itAll('saves masks with the buffer and the learner, and resumes', async () => {
     await inFolder(async (folder) => {

@@ -21,7 +21,8 @@ export interface EvaluatedWeights<P extends Policy = TrainedPolicy> {
   /** policy of its own that acts greedily by `weights` */
   readonly policy: P;
   /**
-   * Writes the weights to a file, whose name ends with .safetensors or .onnx.
+   * Writes the weights to a file, whose name ends with .safetensors or .onnx. If the environments
+   * give masks of legal actions, an ONNX model has the input `mask`.
    *
    * @param path a path or a `file:` URL. An existing file is replaced
    * @throws {TypeError} for a policy or a layer that has no ONNX form
@@ -62,11 +63,15 @@ export class Best {
   }
 }
 
-/** Writes a policy's weights to a file, in the format that the name's ending says. */
+/**
+ * Writes a policy's weights to a file, in the format that the name's ending says. `masked` says
+ * whether the environments give masks, for which an ONNX model then has an input.
+ */
 export async function savePolicy(
   policy: Policy,
   weights: Float32Array,
   path: string | URL,
+  masked: boolean,
 ): Promise<void> {
   const to = checkPath('save', path);
   const ending = extname(to);
@@ -80,7 +85,7 @@ export async function savePolicy(
     throw typeError(
       `save: ONNX files are for policies of hotslot/learner, and this policy is ${describeValue(policy)}; save a .safetensors file, or pass its network to encodeOnnx()`,
     );
-  const model = encodeOnnx(policy);
+  const model = encodeOnnx(policy, { mask: masked });
   await writeWhole(`save: '${to}'`, to, (put) => put(model));
 }
 

@@ -498,10 +498,10 @@ class Training {
     this.#curve.push(point);
     const weights = evaluator.weights.slice();
     this.#best.take(point, weights, result.again);
-    const { onPoint } = this.plan;
+    const { onPoint, masked } = this.plan;
     if (onPoint) {
       const policy = await evaluator.policyOf(weights);
-      const save = (path: string | URL) => savePolicy(policy, weights, path);
+      const save = (path: string | URL) => savePolicy(policy, weights, path, masked);
       await onPoint(point, { weights: weights.slice(), policy, save });
     }
     return point;
