@@ -157,6 +157,15 @@ describe('policies with masks of legal actions', () => {
     expect(greedy.act(new Float32Array(1), 1, { mask: Uint8Array.from(legal) })[0]).to.equal(3);
   });
 
+  it('CategoricalPolicy takes a legal action even if logits are not finite', () => {
+    const policy = new CategoricalPolicy(new Network([linear(1, 4)]));
+    const mask = Uint8Array.of(0, 1, 0, 1);
+    for (const logit of [Number.NaN, Number.POSITIVE_INFINITY, never]) {
+      policy.load(Float32Array.of(0, 0, 0, 0, logit, logit, logit, logit));
+      expect(policy.act(Float32Array.of(0), 1, { mask })[0], String(logit)).to.be.oneOf([1, 3]);
+    }
+  });
+
   it('CategoricalPolicy takes one random number a row, also in a row without a legal action', () => {
     const made = () => {
       const policy = new CategoricalPolicy(new Network([linear(OBS, ACTIONS)]), { seed: 8 });

@@ -53,10 +53,11 @@ export class CategoricalPolicy extends MlpPolicy {
       const most = own[actions[row] as number] as number;
       const sum = own.reduce((total, x) => total + Math.exp(x - most), 0);
       let left = this.#random.between(0, sum);
-      // The most likely action remains if rounding leaves a rest after the last one.
+      // The most likely action remains if rounding leaves a rest after the last one, and if a
+      // logit is not finite. It is a legal one.
       for (let a = 0; a < outputs; a++) {
         left -= Math.exp((own[a] as number) - most);
-        if (left >= 0) continue;
+        if (!(left < 0)) continue;
         actions[row] = a;
         break;
       }
