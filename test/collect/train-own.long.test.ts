@@ -345,6 +345,22 @@ describe('train() with a learner of the caller', () => {
   });
 
   it('rejects options that are invalid or do not fit each other', async () => {
+    const failed = open.length;
+    const closing = await failing({
+      policy: { network: 'p' },
+      learner: (c: LearnerContext) => {
+        const made = dqn(c);
+        const { close } = made;
+        return Object.assign(made, {
+          close() {
+            close.call(made);
+            throw new Error('no close today');
+          },
+        });
+      },
+    });
+    expect(closing.message).to.equal('no close today');
+    expect(open.length).to.equal(failed + 2);
     using device = openDevice(TESTED);
     const mine = (change: object): OwnLearner => ({
       device,

@@ -133,8 +133,11 @@ export async function openOwnLearner(opening: Opening): Promise<OpenOwnLearner> 
   const device = openDevice(opening.device);
   let learner: OwnLearner | undefined;
   const close = () => {
-    learner?.close?.();
-    device.close();
+    try {
+      learner?.close?.();
+    } finally {
+      device.close();
+    }
   };
   try {
     learner = await opening.learner({ device, spaces, obsDim, actionMask, seed });
