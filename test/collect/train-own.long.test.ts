@@ -11,7 +11,13 @@ import {
   train,
 } from '../../src/entries/collect.ts';
 import { encodeOnnx } from '../../src/entries/formats.ts';
-import { DqnLearner, Mlp, MlpPolicy, QrDqnLearner } from '../../src/entries/learner.ts';
+import {
+  DiscreteSacLearner,
+  DqnLearner,
+  Mlp,
+  MlpPolicy,
+  QrDqnLearner,
+} from '../../src/entries/learner.ts';
 import { adam, bootstrap, learner, polyak } from '../../src/entries/trace.ts';
 import { openDevice } from '../../src/index.ts';
 import { withFolder } from '../checkpoint/killed.ts';
@@ -339,12 +345,6 @@ describe('train() with a learner of the caller', () => {
       });
       expect((await saving).message).to.match(/no state today/);
     });
-    expect(count[0], 'environments that were made and closed').to.equal(count[1]);
-    expect(open.length).to.be.greaterThan(10);
-    expect(open.filter(({ closed }) => !closed)).to.deep.equal([]);
-  });
-
-  it('rejects options that are invalid or do not fit each other', async () => {
     const failed = open.length;
     const closing = await failing({
       policy: { network: 'p' },
@@ -361,6 +361,32 @@ describe('train() with a learner of the caller', () => {
     });
     expect(closing.message).to.equal('no close today');
     expect(open.length).to.equal(failed + 2);
+    expect(count[0], 'environments that were made and closed').to.equal(count[1]);
+    expect(open.length).to.be.greaterThan(10);
+    expect(open.filter(({ closed }) => !closed)).to.deep.equal([]);
+  });
+
+  itAll('rejects once if a collector fails while onOpen() runs', async () => {
+    const unhandled: unknown[] = [];
+    const listen = (error: unknown) => unhandled.push(error);
+    process.on('unhandledRejection', listen);
+    try {
+      const error = await rejection(
+        train(
+          training({
+            environmentOptions: { discrete: true, failAt: 3 },
+            onOpen: () => new Promise((resolve) => setTimeout(resolve, 500)),
+          }),
+        ),
+      );
+      expect(error.message).to.match(/^collector 0 failed: environment 0 broke/);
+    } finally {
+      process.off('unhandledRejection', listen);
+    }
+    expect(unhandled).to.deep.equal([]);
+  });
+
+  it('rejects options that are invalid or do not fit each other', async () => {
     using device = openDevice(TESTED);
     const mine = (change: object): OwnLearner => ({
       device,
@@ -382,26 +408,6 @@ describe('train() with a learner of the caller', () => {
       [{ policy: { module, weights: 'p' } }, /^weights: 'p' is not declared/],
       [
         { policy: { network: 'q' }, environmentOptions: {} },
-  itAll('rejects once if a collector fails while onOpen() runs', async () => {
-    const unhandled: unknown[] = [];
-    const listen = (error: unknown) => unhandled.push(error);
-    process.on('unhandledRejection', listen);
-    try {
-      const error = await rejection(
-        train(
-          training({
-            environmentOptions: { discrete: true, failAt: 3 },
-            onOpen: () => new Promise((resolve) => setTimeout(resolve, 500)),
-          }),
-        ),
-      );
-      expect(error.message).to.match(/^collector 0 failed: environment 0 broke/);
-    } finally {
-      process.off('unhandledRejection', listen);
-    }
-    expect(unhandled).to.deep.equal([]);
-  });
-
         /^policy\.network takes the largest output .*; make the policy in a module$/,
       ],
       [
@@ -438,6 +444,14 @@ describe('train() with a learner of the caller', () => {
       [
         { learner: mine({}), policy: { module, weights: 'q' } },
         /^policy\.weights: 'q' is a part of a learner that has weights\(name\)/,
+      ],
+      [
+        {
+          learner: ({ device, obsDim }: LearnerContext) =>
+            new DiscreteSacLearner(device, { obsDim, actions: 2, hidden: [4], batchSize: 4 }),
+          policy: { network: 'actor' },
+        },
+        /^policy\.network: policy\('actor'\) of this learner throws: .*; make the policy in a module$/,
       ],
       [
         { learner: mine({}), policy: { network: 'q' } },

@@ -9,6 +9,7 @@ import { type Device, Tensor } from '../../device/device.ts';
 import { openDevice } from '../../device/open.ts';
 import { plainLayers } from '../../learn/network/plain-layers.ts';
 import { MlpPolicy } from '../../learn/policy.ts';
+import { DescribedLearner } from '../../learn/trace/learner/learner.ts';
 import type { Policy } from '../environments/explore.ts';
 import { described, type Spaces } from '../environments/spaces.ts';
 import type { PolicyContext } from '../environments/vector-collector.ts';
@@ -201,7 +202,7 @@ function policyOf(
     throw rangeError(
       `policy.network takes the largest output for an observation of floats, and the environment has ${described(spaces)}; ${way}`,
     );
-  const made: unknown = (learner as { policy?: (name: string) => unknown }).policy?.(name);
+  const made = policyFor(learner, name, way);
   if (!(made instanceof MlpPolicy) || made.constructor !== MlpPolicy)
     throw typeError(
       `policy.network is for learners whose policy('${name}') takes the largest output, such as those of learner(); ${way}`,
@@ -217,6 +218,21 @@ function policyOf(
       `policy.network: '${name}' has ${weights.size} weights, and its policy ${network.parameterCount}; name one network, such as '${name}.0'`,
     );
   return { policy: { layers: plainLayers('policy.network', network) }, weights };
+}
+
+/**
+ * Returns what the learner's policy() returns for a name. If policy() of a class throws, as that of
+ * DiscreteSacLearner, which takes options, the error says what to do.
+ */
+function policyFor(learner: OwnLearner, name: string, way: string): unknown {
+  try {
+    return (learner as { policy?: (name: string) => unknown }).policy?.(name);
+  } catch (error) {
+    if (learner instanceof DescribedLearner) throw error;
+    throw typeError(
+      `policy.network: policy('${name}') of this learner throws: ${(error as Error).message}; ${way}`,
+    );
+  }
 }
 
 /** Returns the learner's weights by name, or all that it publishes. */
