@@ -33,8 +33,8 @@ export interface Policy {
 }
 
 /**
- * Options of exploration. Random actions are uniform among the legal ones. The steps are those of all workers together. Each worker estimates them
- * as its own steps times the number of workers.
+ * Options of exploration. Random actions are uniform among the legal ones. The steps are those of
+ * all workers together. Each worker estimates them as its own steps times the number of workers.
  */
 export interface Explore {
   /**

@@ -77,7 +77,8 @@ const SEEDS = 2 ** 31;
  * collector chooses actions for all environments of a worker at once, resets finished episodes, and
  * returns the columns of the pool's buffer. For a ReplayBuffer these are `obs nextObs actions
  * rewards dones truncated terminated`. For a TrajectoryBuffer they are steps of `obs` and
- * `actions`. Environments that give action masks also have `actionMask` and `nextActionMask`. The results of environments are checked, and errors name the environment and the step.
+ * `actions`. Environments that give action masks also have `actionMask` and `nextActionMask`. The
+ * results of environments are checked, and errors name the environment and the step.
  *
  * @param options `make`, `environments` (default 1), `stack` (default 1), `policy` (default: random
  *   actions) and `explore`, which is checked when the collector is made

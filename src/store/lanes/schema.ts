@@ -35,8 +35,8 @@ export type Observations<S extends StepFields> = {
   string;
 
 /**
- * The arrays that add() accepts for a type of field. For float16 and bfloat16, a Uint16Array has the bits
- * of the values, and a Float32Array has values that add() rounds.
+ * The arrays that add() accepts for a type of field. For float16 and bfloat16, a Uint16Array has the
+ * bits of the values, and a Float32Array has values that add() rounds.
  */
 export type GivenOf<T extends FieldType> = T extends 'float16' | 'bfloat16'
   ? ArrayOf<T> | Float32Array

@@ -161,9 +161,9 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
    * Creates a buffer of any named fields, packed in the order given.
    *
    * @param options `capacity`: rows, 1 to 2³² − 1. `fields`: shape and dtype (default float32) of
-   *   one row by name, or `{ mask: n }` for masks of n actions. `limiter` (default: none) counts the rows of this buffer, and may gate
-   *   add(). `nonFinite` (default 'refuse', see add()): 'keep' stores NaN and infinities as they
-   *   are
+   *   one row by name, or `{ mask: n }` for masks of n actions. `limiter` (default: none) counts
+   *   the rows of this buffer, and may gate add(). `nonFinite` (default 'refuse', see add()): 'keep'
+   *   stores NaN and infinities as they are
    * @throws {TypeError|RangeError} for an invalid option or field
    * @throws {ERR_HOTSLOT_MEMORY} if the rows do not fit into memory
    * @example
@@ -290,10 +290,10 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
    * Copies n rows into the buffer and commits them. If add() throws, it has added no row.
    *
    * Off-policy: if `terminalMask` is not zero for a row, its next_obs, next_critic and
-   * next_action_mask come from the terminal fields (as in UniLab). A non-finite next observation is stored as 0 if its episode
-   * terminated. Any other NaN or infinity throws in the fields that learners read: obs, nextObs,
-   * critic, nextCritic, criticObs, nextCriticObs, actions, rewards, dones, terminated, truncated
-   * and discounts. Other fields are stored as they are.
+   * next_action_mask come from the terminal fields (as in UniLab). A non-finite next observation is
+   * stored as 0 if its episode terminated. Any other NaN or infinity throws in the fields that
+   * learners read: obs, nextObs, critic, nextCritic, criticObs, nextCriticObs, actions, rewards,
+   * dones, terminated, truncated and discounts. Other fields are stored as they are.
    *
    * @param rows a typed array for each field, n × its elements, one row after the other. n follows
    *   from the lengths. Masks are Uint8Arrays, in which a byte that is not 0 is a legal action. The
