@@ -263,6 +263,27 @@ describe('train() with a learner of the caller', () => {
     expect(updates).to.equal(200);
   });
 
+  itAll('gives learners of the library each stack of observations as a row of floats', async () => {
+    const options = { actions: 2, hidden: [8], batchSize: 16 };
+    const policy = { module, options: { sizes: [4, 8, 2] } };
+    const short = { stack: 2, steps: 400, evaluation: { confirm: 1 } };
+    const dqn = await train(
+      training<PolicyChoice>({
+        ...short,
+        learner: ({ device, obsDim }) => new DqnLearner(device, { ...options, obsDim }),
+        policy,
+      }),
+    );
+    const qr = await train(
+      training({
+        ...short,
+        learner: ({ device, obsDim }) => new QrDqnLearner(device, { ...options, obsDim }),
+      }),
+    );
+    expect([dqn.updates, qr.updates]).to.deep.equal([200, 200]);
+    expect(qr.policy.network.inputs).to.equal(4);
+  });
+
   itAll('saves and resumes a learner of the caller, and rejects a different one', () =>
     withFolder(async (folder) => {
       const checkpoint = { folder };

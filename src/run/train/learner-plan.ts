@@ -70,6 +70,8 @@ export interface LearnerPlan {
   readonly cycle: number;
   /** whether the caller of train() made the learner, or the function that makes it */
   readonly own: boolean;
+  /** whether a learner of the caller takes a stack of observations only as a row of floats */
+  readonly flat?: boolean;
   /** Opens the learner. A learner of the caller is on its own device, not on this one. */
   open(device: string): OpenLearner;
 }

@@ -7,6 +7,7 @@ import { rangeError, typeError } from '../../base/errors.ts';
 import { checkDevice } from '../../device/checks.ts';
 import { type Device, Tensor } from '../../device/device.ts';
 import { openDevice } from '../../device/open.ts';
+import { Learner } from '../../learn/learner.ts';
 import { plainLayers } from '../../learn/network/plain-layers.ts';
 import { MlpPolicy } from '../../learn/policy.ts';
 import { DescribedLearner } from '../../learn/trace/learner/learner.ts';
@@ -165,6 +166,7 @@ function planOf(learner: OwnLearner, obsDim: number, opening: Opening): LearnerP
     batchSize,
     cycle: 1,
     own: true,
+    flat: learner instanceof Learner && !(learner instanceof DescribedLearner),
     open: () => ({ device, learner, weights, [Symbol.dispose]() {} }),
   };
 }

@@ -199,7 +199,8 @@ export function trainPlan(
     explore,
     spaces,
     ordered,
-    converted: !own && (stack > 1 || bytes),
+    // Bytes of a learner of the caller are not converted, because it decides on their scale.
+    converted: own ? learner.flat === true && stack > 1 && !bytes : stack > 1 || bytes,
     sampleCount: learner.batchSize * minibatches,
     ticks: Math.ceil(((steps - warmUp) * updatesPerStep) / minibatches),
   };
