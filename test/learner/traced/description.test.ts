@@ -391,7 +391,7 @@ describe('wrong descriptions of traced learners', () => {
     expect(first).to.equal(null);
   });
 
-  it('a trace that ignores importance weights warns once, and so does an idle network', async () => {
+  it('a trace that ignores importance weights or masks warns once, and so does an idle network', async () => {
     const warnings: string[] = [];
     const listen = (warning: Error) => warnings.push(warning.message);
     process.on('warning', listen);
@@ -405,19 +405,23 @@ describe('wrong descriptions of traced learners', () => {
         optimizers: { q: adam(), idle: adam() },
         update: frozen,
       });
-      const batch = { obs: rig.zeros(ROWS, OBS), weights: rig.zeros(ROWS) };
+      const masks = { nextActionMask: rig.zeros(ROWS, 3) };
+      const batch = { obs: rig.zeros(ROWS, OBS), weights: rig.zeros(ROWS), ...masks };
       for (let i = 0; i < 2; i++) made.update(rig.stream, batch, rig.zeros(1));
       await new Promise(setImmediate);
     } finally {
       process.off('warning', listen);
     }
-    expect(warnings).to.have.length(3);
+    expect(warnings).to.have.length(4);
     expect(warnings.slice(0, 2)).to.deep.equal([
       'own: no phase minimizes idle; add a loss to minimize, or remove the optimizer',
       'own: update does not use idle, unread',
     ]);
     expect(warnings[2]).to.match(
       /^own: the batch has importance weights, which update does not read/,
+    );
+    expect(warnings[3]).to.match(
+      /^own: the batch has masks of legal actions, which update does not/,
     );
   });
 

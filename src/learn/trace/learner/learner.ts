@@ -37,6 +37,14 @@ interface TracedOptions extends PlanOptions {
 /** Returns a part of a learner by its name in the description. */
 let holderOf: (learner: TracedLearner, what: string, name: string) => Holder;
 
+/** Texts of warnings of fields that a batch has and update does not read. */
+const unread: Readonly<Record<string, string>> = {
+  weights:
+    "importance weights, which update does not read; multiply each row's loss by the field weights",
+  nextActionMask:
+    'masks of legal actions, which update does not read, so its targets may be values of illegal actions; declare nextActionMask: { mask: n }, and take the next action by where(nextActionMask, values, -Infinity)',
+};
+
 /**
  * Trains the networks of a description by updates that a pipeline captures once. learner() and the classes
  * that extend it make one.
@@ -56,7 +64,8 @@ export class TracedLearner extends Learner {
   readonly #program: Program;
   readonly #fields: Fields;
   readonly #update: ProgramUpdate;
-  #warned = false;
+  /** fields of batches of which a warning was emitted */
+  readonly #warned = new Set<string>();
 
   static {
     holderOf = (learner, what, name) => learner.#holder(what, name);
@@ -170,11 +179,11 @@ export class TracedLearner extends Learner {
   #read(batch: object): { columns: Columns; rows: number } {
     const program = this.#program;
     const read = this.#fields.read(batch);
-    if (!this.#warned && Object.hasOwn(batch, 'weights') && !program.reads.has('weights')) {
-      this.#warned = true;
-      learnerWarning(
-        `${program.name}: the batch has importance weights, which update does not read; multiply each row's loss by the field weights`,
-      );
+    for (const [field, text] of Object.entries(unread)) {
+      if (this.#warned.has(field) || !Object.hasOwn(batch, field) || program.reads.has(field))
+        continue;
+      this.#warned.add(field);
+      learnerWarning(`${program.name}: the batch has ${text}`);
     }
     if (Object.hasOwn(batch, 'priorities') && program.priorities < 0)
       refuseType(
