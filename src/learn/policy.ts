@@ -12,8 +12,8 @@ import { Network } from './network/network.ts';
 /** Options of a policy's act(). */
 export interface ActOptions {
   /**
-   * legal actions, [n, actions], row-major: any byte but 0 is legal. It may contain more than `n`
-   * rows. The action of a row without a legal action is 0. The array is valid until act() returns.
+   * legal actions, [n, actions], row-major: any byte but 0 is legal. It may have as many rows as the
+   * observations, if these are more than `n`. The action of a row without a legal action is 0. The array is valid until act() returns.
    * Default: all actions are legal
    */
   readonly mask?: Uint8Array | undefined;
@@ -25,10 +25,15 @@ export interface ActOptions {
 export let weightsOf: (policy: MlpPolicy, call: string) => Float32Array;
 
 /**
- * Returns the mask of a call, or undefined. Throws for another array, or if it has fewer than `n`
- * rows or an incomplete one.
+ * Returns the mask of a call, or undefined. Throws for another array, or unless it has `n` rows, or
+ * as many rows as the observations.
  */
-function checkedMask(options: ActOptions, n: number, actions: number): Uint8Array | undefined {
+function checkedMask(
+  options: ActOptions,
+  n: number,
+  actions: number,
+  observations: number,
+): Uint8Array | undefined {
   checkKeys('policy', options, ['mask']);
   const { mask } = options;
   if (mask === undefined) return undefined;
@@ -36,9 +41,9 @@ function checkedMask(options: ActOptions, n: number, actions: number): Uint8Arra
     throw typeError(
       `mask must be a Uint8Array of one byte for each action, got ${describeValue(mask)}`,
     );
-  if (mask.length < n * actions || mask.length % actions !== 0)
+  if (mask.length !== n * actions && mask.length !== observations * actions)
     throw rangeError(
-      `mask: ${n} rows of ${actions} actions need ${n * actions} bytes, or those of more rows, got ${mask.length}`,
+      `mask: ${n} rows of ${actions} actions need ${n * actions} bytes, got ${mask.length}`,
     );
   return mask;
 }
@@ -114,13 +119,13 @@ export class MlpPolicy {
    * @throws {TypeError} for anything but a Float32Array and a number, a mask that is not a
    *   Uint8Array, or an unknown option
    * @throws {RangeError} if `obs` has fewer than `n` rows, an incomplete row, or NaN in the first
-   *   `n` rows, or if `mask` has fewer than `n` rows or an incomplete one
+   *   `n` rows, or if `mask` has another number of rows
    * @throws {ERR_HOTSLOT_STATE_EMPTY} if the policy has no weights
    */
   values(obs: Float32Array, n: number, options?: ActOptions): Float32Array {
     checkObservations(obs, n, this.network.inputs);
     const { outputs } = this.network;
-    const mask = options && checkedMask(options, n, outputs);
+    const mask = options && checkedMask(options, n, outputs, obs.length / this.network.inputs);
     if (!this.#loaded) weightsOf(this, 'values');
     const values = this.#run(obs, n, mask);
     if (mask)

@@ -191,8 +191,7 @@ describe('policies with masks of legal actions', () => {
     expect(says({ mask: new Array(12).fill(1) })).to.equal(`${type}an array of 12`);
     expect(says({ mask: new Float32Array(12) })).to.equal(`${type}a Float32Array of 12`);
     expect(says({ mask: null })).to.equal(`${type}null`);
-    const length =
-      'RangeError: mask: 2 rows of 6 actions need 12 bytes, or those of more rows, got ';
+    const length = 'RangeError: mask: 2 rows of 6 actions need 12 bytes, got ';
     expect(says({ mask: new Uint8Array(6) })).to.equal(`${length}6`);
     expect(says({ mask: new Uint8Array(13) })).to.equal(`${length}13`);
     expect(says({ masks: mask })).to.equal(
