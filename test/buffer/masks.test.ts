@@ -395,6 +395,8 @@ describe('masks elsewhere', () => {
         }),
       ).message,
     ).to.include('fields.m.mask must be a whole number of at least 1 and at most 4096, got 5000');
+    using absent = create({ mask: undefined, shape: [2] });
+    expect(absent.layout.fields.m).to.deep.include({ dtype: 'float32', shape: [2] });
     using buffer = create({ mask: 3 });
     const added = [
       [[1, 0, 1], 'm must be a Uint8Array (bool), got an array of 3'],

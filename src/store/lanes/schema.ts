@@ -146,7 +146,8 @@ export function stepLayout(fields: StepFields): StepLayout {
       throw typeError(
         `fields.${name} must be { shape, dtype?, observation? } or { mask, observation? }, got ${describeValue(spec)}`,
       );
-    const known = 'mask' in spec ? ['mask'] : ['shape', 'dtype'];
+    const known =
+      (spec as StepFieldSpec).mask === undefined ? ['shape', 'dtype', 'mask'] : ['mask'];
     checkKeys(`fields.${name}`, spec, [...known, 'observation']);
     const { observation = false } = spec as StepFieldSpec;
     checkFlag(`fields.${name}.observation`, observation);

@@ -167,7 +167,7 @@ export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackL
         checkKeys(`fields.${name} with a mask`, spec, ['mask']);
         return maskDraft(name, name, checkMaskSize(`fields.${name}.mask`, mask));
       }
-      checkKeys(`fields.${name}`, spec, ['shape', 'dtype']);
+      checkKeys(`fields.${name}`, spec, ['shape', 'dtype', 'mask']);
       for (const [i, dim] of shape.entries()) checkCount(`fields.${name}.shape[${i}]`, dim);
       return { name, key: name, dtype: checkDType(`fields.${name}.dtype`, dtype), shape };
     }),
