@@ -55,8 +55,8 @@ export interface Masks {
 }
 
 /**
- * Returns what the option actionMask adds to the learner `what`: fields of its batch, by name, and
- * options of TracedLearner. Without the option, the learner refuses batches with masks.
+ * Returns the fields of the masks in the batch of the learner `what`, by name, and its options of
+ * TracedLearner. Without the option, the learner refuses batches with masks.
  */
 export function maskOptions(
   what: string,

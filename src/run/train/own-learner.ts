@@ -223,8 +223,8 @@ function policyOf(
 }
 
 /**
- * Returns what the learner's policy() returns for a name. If policy() of a class throws, as that of
- * DiscreteSacLearner, which takes options, the error says what to do.
+ * Calls the learner's policy() with a name. If policy() of a class throws, as that of
+ * DiscreteSacLearner, which takes options, the error names the remedy `way`.
  */
 function policyFor(learner: OwnLearner, name: string, way: string): unknown {
   try {
