@@ -5,7 +5,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { type TrainOptions, train } from '../../src/entries/collect.ts';
+import { maskedDoubleDqn } from '../../examples/learners/masked-double-dqn.ts';
+import { type DiscreteActions, type TrainOptions, train } from '../../src/entries/collect.ts';
 import { encodeOnnx } from '../../src/entries/formats.ts';
 import { Checkpoint } from '../../src/index.ts';
 import { inFolder } from '../formats/tensors.ts';
@@ -13,10 +14,10 @@ import { itAll, itShort } from '../rig/setting.ts';
 
 const environment = new URL('./forbidding.js', import.meta.url);
 
-/** Trains, and returns the result with the counts of the environments. */
-async function trained(options: Partial<TrainOptions>, environmentOptions: object = {}) {
+/** Returns the options of a training, and the words in which its environments count. */
+function setUp(environmentOptions: object = {}) {
   const words = new Int32Array(new SharedArrayBuffer(8));
-  const result = await train({
+  const options = {
     environment,
     environmentOptions: { words, ...environmentOptions },
     learner: { algorithm: 'dqn', hidden: [32], learningRate: 3e-3, batchSize: 32, gamma: 0.5 },
@@ -26,8 +27,14 @@ async function trained(options: Partial<TrainOptions>, environmentOptions: objec
     environments: 4,
     evaluation: { every: 700, episodes: 20, confirm: 40 },
     seed: 1,
-    ...options,
-  });
+  } satisfies TrainOptions;
+  return { words, options };
+}
+
+/** Trains, and returns the result with the counts of the environments. */
+async function trained(options: Partial<TrainOptions>, environmentOptions: object = {}) {
+  const { words, options: usual } = setUp(environmentOptions);
+  const result = await train({ ...usual, ...options });
   return { ...result, played: words[0]!, forced: words[1]! };
 }
 
@@ -74,6 +81,27 @@ describe('train() with illegal actions', () => {
       ['masked.onnx'],
     ),
   );
+
+  itAll('gives masks to a learner of the caller, and to its policy', async () => {
+    let masked: boolean | null = null;
+    const { words, options } = setUp();
+    const { learner: _, ...others } = options;
+    const { steps, meanReturn } = await train({
+      ...others,
+      learner({ device, obsDim, spaces, actionMask }) {
+        masked = actionMask;
+        const actions = (spaces.action as DiscreteActions).n;
+        const optimizer = { learningRate: 3e-3 };
+        const sizes = { obsDim, actions, hidden: [32], rows: 32 };
+        return maskedDoubleDqn(device, { ...sizes, gamma: 0.5, tau: 0.05, optimizer });
+      },
+      policy: { network: 'q' },
+      deterministic: true,
+    });
+    expect(masked).to.equal(true);
+    expect(words[0]).to.be.greaterThan(steps + 100);
+    expect(meanReturn).to.be.greaterThan(5);
+  });
 
   itAll('saves masks with the buffer and the learner, and resumes', async () => {
     await inFolder(async (folder) => {
