@@ -1,5 +1,5 @@
 // The kernels `gemm` and `gemm_batched`: C[m,n] = alpha·op(A)·op(B) + beta·C, row-major. A BLAS
-// computes the products, or the built-in product does. Devices without a BLAS run gemm.gk.
+// computes the products, or the built-in product does. Devices without a BLAS run product.gk.
 #include "kernels/gemm.hpp"
 
 #include "kernels/need.hpp"
@@ -11,10 +11,13 @@ namespace {
 // times as fast as one: npm run bench -- gemm.
 constexpr int64_t share_from = int64_t(3) << 23;
 
+}  // namespace
+
 // Products of all shapes use the provider that gemm_provider() names. docs/reference/kernels.md has
 // the figures.
-void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b, int64_t m,
-          int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc, double alpha, double beta) {
+void host_gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b,
+               int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc, double alpha,
+               double beta) {
   const float al = static_cast<float>(alpha), be = static_cast<float>(beta);
   if (gemm_blas(trans_a, trans_b, m, n, k, al, a, lda, b, ldb, be, c, ldc)) return;
   const MatrixView left = trans_a ? MatrixView{a, 1, lda} : MatrixView{a, lda, 1};
@@ -22,13 +25,15 @@ void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t tra
   gemm_builtin(m, n, k, al, left, right, be, c, ldc, 0, share_from);
 }
 
+namespace {
+
 void gemm_batched(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b,
                   int64_t batch, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb,
                   int64_t ldc, int64_t a_batch, int64_t b_batch, int64_t c_batch, double alpha,
                   double beta) {
   for (int64_t p = 0; p < batch; p++)
-    gemm(c + p * c_batch, a + p * a_batch, b + p * b_batch, trans_a, trans_b, m, n, k, lda, ldb,
-         ldc, alpha, beta);
+    host_gemm(c + p * c_batch, a + p * a_batch, b + p * b_batch, trans_a, trans_b, m, n, k, lda,
+              ldb, ldc, alpha, beta);
 }
 
 // The rows, columns and row strides of the matrices C, A and B.
@@ -87,9 +92,22 @@ const char* need_batched(const KernelArgs& args, Reach* reach) {
 
 }  // namespace
 
-Kernel gemm_kernel() { return host_kernel<decltype(gemm), gemm>("gemm", need); }
+uint64_t product_tiles(int64_t batch, int64_t m, int64_t n) {
+  constexpr int64_t side = 16;
+  return uint64_t(batch) * uint64_t((m + side - 1) / side) * uint64_t((n + side - 1) / side);
+}
+
+Kernel gemm_kernel() {
+  Kernel kernel = host_kernel<decltype(host_gemm), host_gemm>("gemm", need);
+  kernel.tiles = [](const int64_t* wholes) { return product_tiles(1, wholes[2], wholes[3]); };
+  return kernel;
+}
 Kernel gemm_batched_kernel() {
-  return host_kernel<decltype(gemm_batched), gemm_batched>("gemm_batched", need_batched);
+  Kernel kernel = host_kernel<decltype(gemm_batched), gemm_batched>("gemm_batched", need_batched);
+  kernel.tiles = [](const int64_t* wholes) {
+    return product_tiles(wholes[2], wholes[3], wholes[4]);
+  };
+  return kernel;
 }
 
 }  // namespace hotslot

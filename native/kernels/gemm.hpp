@@ -18,7 +18,7 @@ struct MatrixView {
 // elements apart. If beta is 0, C is not read.
 //
 // Each element is summed over k in a fixed order, so a machine always gives the same bits. From
-// `share_from` multiply-adds on, idle cores share the work, which changes no bits.
+// `share_from` host_gemm-adds on, idle cores share the work, which changes no bits.
 //
 // `lanes` is for tests: 4, 8 or 16 floats in a vector if the machine has such vectors, or 0 for the
 // widest.
@@ -33,6 +33,14 @@ const char* gemm_builtin_set();
 bool gemm_blas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                const float* a, int64_t lda, const float* b, int64_t ldb, float beta, float* c,
                int64_t ldc);
+
+// Computes C = alpha·op(A)·op(B) + beta·C, as the host form of the kernel `gemm`.
+void host_gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b,
+               int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc, double alpha,
+               double beta);
+
+// Returns the number of tiles of `batch` products [m, n] in product.gk.
+uint64_t product_tiles(int64_t batch, int64_t m, int64_t n);
 
 Kernel gemm_kernel();
 Kernel gemm_batched_kernel();

@@ -3,10 +3,12 @@
 // gk_i64, then gk_real. On a device they have 8, 8 and 4 bytes. Grids and blocks have one dimension
 // and any size. all.gk lists the kernels of a device image.
 //
-// Contraction to fused multiply-adds is off, and so is fast math. In CUDA and HIP, +, −, ·, / and
-// sqrt round as on the host. OpenCL promises the same for +, − and ·. A division may be off by 2.5
-// units in the last place, and a root by 3. The driver avoids this error if it builds the image
-// with -cl-fp32-correctly-rounded-divide-sqrt. In OpenCL, subnormal numbers may count as zero.
+// Contraction to fused multiply-adds is off, and so is fast math. Only product.gk fuses, by the
+// word gk_fma(a, b, c), which rounds a · b + c once on every family. In CUDA and HIP, +, −, ·, /
+// and sqrt round as on the host. OpenCL promises the same for +, − and ·. A division may be off
+// by 2.5 units in the last place, and a root by 3. The driver avoids this error if it builds the
+// image with -cl-fp32-correctly-rounded-divide-sqrt. In OpenCL, subnormal numbers may count as
+// zero.
 #pragma once
 
 #if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
@@ -23,6 +25,8 @@ typedef uint4 gk_u32x4;
 #define gk_zero4 ((gk_u32x4)(0))
 #define GK_KERNEL __kernel void
 #define GK_FN static inline
+// Declares a function that compilers must inline.
+#define GK_INLINE static inline __attribute__((always_inline))
 #define GK_G __global
 #define GK_R restrict
 #define GK_L __local
@@ -30,6 +34,7 @@ typedef uint4 gk_u32x4;
 #define gk_sqrt(x) sqrt(x)
 #define gk_bits(x) as_uint(x)
 #define gk_from_bits(x) as_float(x)
+#define gk_fma(a, b, c) fma(a, b, c)
 #define GK_THREAD ((gk_i64)get_global_id(0))
 #define GK_THREADS ((gk_i64)get_global_size(0))
 #define GK_BLOCK ((gk_i64)get_group_id(0))
@@ -103,8 +108,14 @@ extern "C" __device__ float __ocml_sqrt_f32(float);
 #define GK_BARRIER __syncthreads()
 #define gk_sqrt(x) sqrtf(x)
 #endif
+#ifdef __clang__
+#define gk_fma(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define gk_fma(a, b, c) __fmaf_rn(a, b, c)
+#endif
 #define GK_KERNEL extern "C" __global__ void
 #define GK_FN static __device__ inline
+#define GK_INLINE static __device__ inline __attribute__((always_inline))
 #define GK_G
 #define GK_R __restrict__
 #define GK_L
@@ -134,11 +145,13 @@ typedef uint64_t gk_u64;
 #define GK_KERNEL void
 #endif
 #define GK_FN static inline __attribute__((always_inline))
+#define GK_INLINE GK_FN
 #define GK_G
 #define GK_R __restrict__
 #define GK_L
 #define GK_SHARED [[maybe_unused]]
 #define gk_sqrt(x) sqrtf(x)
+#define gk_fma(a, b, c) __builtin_fmaf(a, b, c)
 #define GK_THREAD 0
 #define GK_BARRIER (void)0
 #define gk_fetch(at) __builtin_prefetch((at), 0, 2)

@@ -99,6 +99,9 @@ struct Kernel {
   // Whether a block computes whole rows of pointer 0, with 32 threads per row, as in rows.gk. The
   // first whole number is then the number of rows.
   bool by_rows = false;
+  // Returns the number of tiles of a launch with these whole numbers, if a block computes one tile
+  // at a time, as in product.gk. Else null.
+  uint64_t (*tiles)(const int64_t* wholes) = nullptr;
   // For kernels that a program loaded: the module, and the kernel's index in it. Null for kernels
   // of the core.
   const KernelModule* module = nullptr;
@@ -107,6 +110,7 @@ struct Kernel {
   // for which there are no blocks.
   uint64_t blocks(const Reach& output, const int64_t* wholes, uint64_t threads,
                   uint64_t most) const {
+    if (tiles) return std::clamp<uint64_t>(tiles(wholes), 1, most);
     const uint64_t rows_at_once = std::clamp<uint64_t>(threads / row_threads, 1, max_rows_of_block);
     const uint64_t each = by_rows ? rows_at_once : block_makes ? block_makes : threads;
     const uint64_t all = by_rows ? uint64_t(wholes[0]) : output.bytes / 4;

@@ -22,8 +22,10 @@ namespace host {
 
 #include "wait/idle_cores.hpp"
 
+#include "kernels/linear.hpp"
 #include "kernels/need_conv.hpp"
 #include "kernels/need_learners.hpp"
+#include "kernels/need_linear.hpp"
 #include "kernels/need_ops.hpp"
 #include "kernels/need_rows.hpp"
 
@@ -217,6 +219,8 @@ void shared_gather_places(uint32_t* out, const uint32_t* ring, const int32_t* pl
                  });
 }
 
+#define HOTSLOT_LINEAR(name) \
+  by_tiles(name##_tiles, host_kernel<decltype(linear::name), linear::name>(#name, need<name>))
 #define HOTSLOT_KERNEL(name) host_kernel<decltype(host::name), host::name>(#name, need<name>)
 
 // Returns the kernel with a mark that each block computes `outputs` elements, with all its threads
@@ -229,6 +233,12 @@ Kernel by_block(int outputs, Kernel kernel) {
 // Returns the kernel with a mark that each block computes whole rows.
 Kernel by_rows(Kernel kernel) {
   kernel.by_rows = true;
+  return kernel;
+}
+
+// Returns the kernel with the function that counts its tiles.
+Kernel by_tiles(uint64_t (*tiles)(const int64_t*), Kernel kernel) {
+  kernel.tiles = tiles;
   return kernel;
 }
 
@@ -247,6 +257,9 @@ const std::vector<Kernel>& all_kernels() {
     std::vector<Kernel> kernels{
         gemm_kernel(),
         gemm_batched_kernel(),
+        in_place({1}, HOTSLOT_LINEAR(linear_act)),
+        HOTSLOT_LINEAR(linear_backward),
+        HOTSLOT_LINEAR(linear_gradients),
         in_place({1}, HOTSLOT_KERNEL(unary)),
         in_place({1, 2}, HOTSLOT_KERNEL(unary_backward)),
         in_place({1, 2}, HOTSLOT_KERNEL(binary)),

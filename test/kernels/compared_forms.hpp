@@ -27,9 +27,25 @@ inline size_t guard_words = 0;
 inline std::string only;
 inline std::set<std::string> covered;
 
+// The host's products add in another order than those of devices, so products are compared with
+// product.gk, compiled for the host.
 namespace host {
-#include "kernels/gemm.gk"
+#include "kernels/functions.gk"
+#include "kernels/unary.gk"
+
+#include "kernels/product.gk"
+
+inline const Kernel* product(const Kernel& kernel) {
+#define HOTSLOT_PRODUCT(name) host_kernel<decltype(name), name>(#name, kernel.need)
+  static const Kernel all[] = {HOTSLOT_PRODUCT(gemm), HOTSLOT_PRODUCT(gemm_batched),
+                               HOTSLOT_PRODUCT(linear_act), HOTSLOT_PRODUCT(linear_backward),
+                               HOTSLOT_PRODUCT(linear_gradients)};
+#undef HOTSLOT_PRODUCT
+  for (const Kernel& each : all)
+    if (std::strcmp(each.name, kernel.name) == 0) return &each;
+  return nullptr;
 }
+}  // namespace host
 
 // Runs both forms on the same random numbers and compares the results. If `same` is above 0,
 // pointer 0 is that pointer too.
@@ -46,12 +62,8 @@ inline void compare_forms(const Kernel* kernel, KernelArgs args, const Reach* re
   if (prepare) prepare(start);
   Buffers want(start);
   for (size_t i = 0; i < want.size(); i++) args.pointer[i] = want[i == 0 ? same : i].data();
-  if (std::strcmp(name, "gemm") == 0)
-    host_kernel<decltype(host::gemm), host::gemm>(name, kernel->need).run(&args);
-  else if (std::strcmp(name, "gemm_batched") == 0)
-    host_kernel<decltype(host::gemm_batched), host::gemm_batched>(name, kernel->need).run(&args);
-  else
-    kernel->run(&args);
+  const Kernel* const product = host::product(*kernel);
+  (product ? product : kernel)->run(&args);
   check(same || want != start, std::string(name) + " does something");
   for (const Grid& grid : grids()) {
     Buffers got(start);

@@ -24,8 +24,11 @@
 // The form that devices compile of these kernels, compiled for the host. The registry has other
 // host forms of them.
 namespace device_form {
-#include "kernels/gemm.gk"
+#include "kernels/functions.gk"
+#include "kernels/unary.gk"
+
 #include "kernels/halo.gk"
+#include "kernels/product.gk"
 }  // namespace device_form
 
 namespace {
