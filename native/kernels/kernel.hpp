@@ -52,6 +52,9 @@ struct Reach {
   // The element type, if it is a type other than float and int32, or if a whole number of the
   // launch gives it. Else null.
   const ElementType* type = nullptr;
+  // Bytes from one member of a batch to the next, and from one row of a member to the next. Both
+  // are 0 if the rows of all members are the rows of one matrix.
+  uint64_t apart = 0, apart_rows = 0;
   // Bytes that a device loads or stores at once. The tensor's address must be a multiple of this
   // number.
   uint8_t unit = 1;
@@ -59,7 +62,8 @@ struct Reach {
   uint64_t gap_step() const { return step && (bytes - 1) % step + 1 < step ? step : 0; }
   // Returns whether both cover the same bytes if they begin at the same address.
   bool same_rows(const Reach& other) const {
-    return bytes == other.bytes && gap_step() == other.gap_step();
+    return bytes == other.bytes && gap_step() == other.gap_step() && apart == other.apart &&
+           apart_rows == other.apart_rows;
   }
 };
 
@@ -89,6 +93,7 @@ struct Kernel {
   uint16_t writes = 0;
   // Bit i: whether pointers i and 0 may be the same tensor. For each element, only one thread reads
   // the element through pointer i, and the same thread then writes the element through pointer 0.
+  // Two pointers with this bit may also be the same tensor, in the same way, if one is written.
   uint16_t in_place = 0;
   // Bit i: whether pointer i may share bytes with the other pointers that have this bit. The code
   // that launches the kernel orders writes of the same element.

@@ -82,6 +82,14 @@ class Check {
     reach[i] = {all > UINT64_MAX / 4 ? UINT64_MAX : uint64_t(all) * 4};
   }
 
+  // Sets that pointer i covers `batch` matrices that begin `apart` elements apart. Check the
+  // argument of `stride` immediately before this call.
+  void members(int i, int64_t batch, int64_t apart, int64_t rows, int64_t columns, int64_t stride) {
+    const int64_t sizes[] = {batch, rows, columns}, steps[] = {apart, stride, 1};
+    dimensions(i, 3, sizes, steps);
+    reach[i].apart = uint64_t(apart) * 4, reach[i].apart_rows = uint64_t(stride) * 4;
+  }
+
   // Sets that pointer i covers `count` elements of `size` bytes.
   void items(int i, int64_t count, uint64_t size) {
     const unsigned __int128 all = (unsigned __int128)(count < 0 ? 0 : count) * size;

@@ -48,8 +48,7 @@ inline void matrices(Check& check, int pointer, int64_t batch, int64_t rows, int
     product_stride(check, stride.at, stride.name, columns);
     return check.matrix(pointer, batch * rows, columns, step);
   }
-  const int64_t sizes[] = {batch, rows, columns}, steps[] = {member, step, 1};
-  check.dimensions(pointer, 3, sizes, steps);
+  check.members(pointer, batch, member, rows, columns, step);
 }
 
 // Sets that pointer `pointer` covers `count` adjacent elements of each member, such as parameters.

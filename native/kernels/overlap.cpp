@@ -30,8 +30,8 @@ Clash clash(const Kernel& kernel, const uintptr_t* at, const Reach* reach) {
       if (j == i || (j < i && (kernel.writes >> j & 1)) || reach[j].bytes == 0) continue;
       if (at[i] >= at[j] + reach[j].bytes || at[j] >= at[i] + reach[i].bytes) continue;
       if ((kernel.shares >> i & 1) && (kernel.shares >> j & 1)) continue;
-      if (i == 0 && (kernel.in_place >> j & 1) && at[i] == at[j] && reach[i].same_rows(reach[j]))
-        continue;
+      const bool in_place = (i == 0 || (kernel.in_place >> i & 1)) && (kernel.in_place >> j & 1);
+      if (in_place && at[i] == at[j] && reach[i].same_rows(reach[j])) continue;
       if (Overlap::meet(touched(at[i], reach[i]), touched(at[j], reach[j]))) return {i, j};
     }
   }

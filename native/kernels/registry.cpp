@@ -23,6 +23,7 @@ namespace host {
 #include "wait/idle_cores.hpp"
 
 #include "kernels/linear.hpp"
+#include "kernels/need_batched.hpp"
 #include "kernels/need_conv.hpp"
 #include "kernels/need_learners.hpp"
 #include "kernels/need_linear.hpp"
@@ -275,6 +276,8 @@ const std::vector<Kernel>& all_kernels() {
         by_rows(in_place({2}, HOTSLOT_KERNEL(layer_norm_backward))),
         by_rows(HOTSLOT_KERNEL(norm_act)),
         by_rows(in_place({3}, HOTSLOT_KERNEL(norm_act_backward))),
+        by_rows(HOTSLOT_KERNEL(norm_act_batched)),
+        by_rows(HOTSLOT_KERNEL(norm_act_backward_batched)),
         HOTSLOT_KERNEL(scatter_columns),
         HOTSLOT_KERNEL(squashed_gaussian),
         by_rows(HOTSLOT_KERNEL(squashed_gaussian_rows)),
@@ -291,8 +294,10 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(planes),
         HOTSLOT_KERNEL(planes_backward),
         in_place({1}, HOTSLOT_KERNEL(bias_act)),
+        in_place({1, 2}, HOTSLOT_KERNEL(bias_act_batched)),
         in_place({1, 2}, HOTSLOT_KERNEL(act_backward)),
         by_block(GK_BLOCK_COLUMNS, HOTSLOT_KERNEL(column_sums)),
+        by_block(GK_BLOCK_COLUMNS, HOTSLOT_KERNEL(column_sums_batched)),
         by_rows(HOTSLOT_KERNEL(argmax_rows)),
         in_place({2}, HOTSLOT_KERNEL(gather_columns)),
         HOTSLOT_KERNEL(gather),

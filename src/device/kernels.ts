@@ -223,6 +223,18 @@ export const kernels = {
     wholes: ['rows', 'columns', 'dxStride', 'termsStride', 'dyStride', 'xStride', 'op'],
     reals: [],
   },
+  norm_act_batched: {
+    writes: 2,
+    tensors: ['y', 'kept', 'x', 'bias', 'weight', 'shift'],
+    wholes: ['rows', 'columns', 'yStride', 'xStride', 'op', 'memberRows', 'pBatch'],
+    reals: ['eps'],
+  },
+  norm_act_backward_batched: {
+    writes: 1,
+    tensors: ['out', 'dy', 'x', 'kept', 'bias', 'weight', 'shift'],
+    wholes: ['rows', 'columns', 'outStride', 'dyStride', 'xStride', 'op', 'memberRows', 'pBatch'],
+    reals: [],
+  },
   scatter_columns: {
     writes: 1,
     keeps: true,
@@ -364,6 +376,22 @@ export const kernels = {
     wholes: ['rows', 'columns', 'yStride', 'xStride', 'activation'],
     reals: [],
   },
+  bias_act_batched: {
+    writes: 2,
+    tensors: ['y', 'z', 'x', 'bias'],
+    wholes: [
+      'batch',
+      'rows',
+      'columns',
+      'yStride',
+      'xStride',
+      'yBatch',
+      'xBatch',
+      'biasBatch',
+      'op',
+    ],
+    reals: [],
+  },
   act_backward: {
     writes: 1,
     tensors: ['dx', 'dy', 'y'],
@@ -374,6 +402,12 @@ export const kernels = {
     writes: 1,
     tensors: ['out', 'x'],
     wholes: ['rows', 'columns', 'xStride'],
+    reals: ['scale', 'beta'],
+  },
+  column_sums_batched: {
+    writes: 1,
+    tensors: ['out', 'x'],
+    wholes: ['batch', 'rows', 'columns', 'xStride', 'xBatch', 'outBatch'],
     reals: ['scale', 'beta'],
   },
   argmax_rows: {

@@ -123,6 +123,24 @@ const all: readonly (readonly [
   ...[-1, 9, 12, 13].map(
     (op) => ['norm_act_backward', [rows, 301, 302, 303, 304, 305, op]] as const,
   ),
+  ...[-1, 9, 12, 13].flatMap(
+    (op) =>
+      [
+        ['norm_act_batched', [rows, 301, 302, 303, op, 13, 303], [1e-5]],
+        ['norm_act_batched', [rows, 5, 5, 6, op, 1, 15], [1e-5]],
+        ['norm_act_backward_batched', [rows, 301, 905, 303, 304, op, 13, 303]],
+        ['bias_act_batched', [3, rows, columns, 54, 55, 2000, 2040, 56, op]],
+        ['bias_act_batched', [10, 1, columns, 53, 53, 53, 0, 0, op]],
+      ] as const,
+  ),
+  ...[0, 0.5].flatMap(
+    (beta) =>
+      [
+        ['column_sums_batched', [3, 513, columns, 54, 28_000, 60], [0.25, beta]],
+        ['column_sums_batched', [10, rows, 1, 1, rows, 1], [1, beta]],
+        ['column_sums_batched', [2, 1, 130, 130, 0, 130], [1, beta]],
+      ] as const,
+  ),
   ['squashed_gaussian', [rows, 7, 8, 15, 0, 0], [-5, 2, 1e30]],
   ['squashed_gaussian', [rows, 7, 8, 15, 1, 3], [-5, 2, 3]],
   ...[7, 32, 33].map(
@@ -160,6 +178,9 @@ const alike: typeof all = [
   ['layer_norm', [rows, 301, 302, 302], [1e-5]],
   ['layer_norm_backward', [rows, 301, 302, 303, 302, 305]],
   ['norm_act_backward', [rows, 301, 302, 303, 304, 302, 12]],
+  ...[-1, 12, 13].map(
+    (op) => ['bias_act_batched', [3, rows, columns, 54, 54, 2000, 2000, 53, op]] as const,
+  ),
 ];
 
 const cases = (of: typeof all) =>

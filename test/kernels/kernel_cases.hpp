@@ -222,6 +222,40 @@ inline void compare_learners() {
                 [](Buffers& b) { b[0][0] = UINT32_MAX - 5, b[0][1] = 3; });
 }
 
+// Kernels of a batch or an ensemble, with every function, with and without gaps.
+inline void compare_batched() {
+  const auto wide = [](Buffers& b) {
+    for (uint32_t& word : b[2]) word = as_word(12 * as_float(word));
+  };
+  for (int64_t op = -1; op <= 20; op++) {
+    compare_forms("bias_act_batched", {3, 5, 7, 8, 9, 45, 60, 10, op}, {}, wide);
+    compare_forms("bias_act_batched", {3, 5, 7, 8, 8, 45, 45, 0, op}, {}, wide);
+    compare_forms("norm_act_batched", {9, 33, 35, 36, op, 4, 34}, {1e-5});
+    compare_forms("norm_act_backward_batched", {9, 33, 100, 35, 36, op, 4, 34}, {});
+  }
+  compare_forms("bias_act_batched", {10, 1, 1, 1, 1, 1, 0, 1, 12}, {}, wide);
+  for (const auto& s : {Words{1, 1, 1}, {10, 1, 1}, {3, 9, 5}, {2, 65, 17}, {4, 513, 9}}) {
+    const int64_t stride = s[2] + s[1] % 2 * 3;
+    for (double beta : {0.0, 0.5})
+      compare_forms("column_sums_batched",
+                    {s[0], s[1], s[2], stride, s[0] == 10 ? 0 : s[1] * stride + 2, s[2] + 1},
+                    {0.25, beta});
+  }
+  // Rows that do not fill a block, of members of one row, of members that do not fill a block, and
+  // of one member. A row that registers cannot keep.
+  std::vector<Words> shapes = {{9, 33, 1}, {17, 5, 3}, {9, 32, 20}, {1, 1, 1}, {3, 513, 2}};
+  for (int i = 0; !brief && i < 5; i++)
+    shapes.push_back({1 + generator() % 20, 1 + generator() % 600, 1 + generator() % 7});
+  for (const Words& s : shapes) {
+    const int64_t rows = s[0], n = s[1], op = int64_t(generator() % 22) - 1;
+    for (int64_t p_batch : {int64_t(0), n, 3 * n + 1}) {
+      compare_forms("norm_act_batched", {rows, n, n + 2, n + 3, op, s[2], p_batch}, {1e-5});
+      compare_forms("norm_act_backward_batched",
+                    {rows, n, 3 * n + 1, n + 2, n + 3, op, s[2], p_batch}, {});
+    }
+  }
+}
+
 // Rows that do not fill a block. Row lengths around the number of lanes, as wide as a thread's
 // registers hold, and wider.
 inline void compare_rows() {
@@ -558,6 +592,7 @@ inline void compare_all() {
   }
   compare_ops();
   compare_learners();
+  compare_batched();
   compare_rows();
   compare_traced();
   compare_chains();

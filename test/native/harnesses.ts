@@ -67,6 +67,7 @@ const sources = {
     'test/native/kernels_harness.cpp',
     'test/native/kernels_ops.cpp',
     'test/native/kernels_learners.cpp',
+    'test/native/kernels_batched.cpp',
     'test/native/kernels_overlap.cpp',
     'test/native/kernels_traced.cpp',
     ...kernels,

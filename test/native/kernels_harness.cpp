@@ -757,6 +757,21 @@ void test_refusals() {
   refused("gemm", {0, 2, 4, 5, 6, 6, 5, 5}, {1, 0}, "trans_b must be at most 1, got 2");
   refused("bias_act", {0, 3, 3, 3, 0}, {}, "rows must be at least 1, got 0");
   refused("bias_act", {2, 3, 3, 3, 9}, {}, "activation must be at most 2, got 9");
+  refused("bias_act_batched", {2, 3, 4, 4, 4, 11, 12, 4, 0}, {},
+          "y_batch must be at least the 12 elements of a member, got 11");
+  refused("bias_act_batched", {2, 3, 4, 4, 4, 12, -1, 4, 0}, {},
+          "x_batch must be at least 0, got -1");
+  refused("bias_act_batched", {2, 3, 4, 4, 4, 12, 0, 0, 21}, {}, "op must be at most 20, got 21");
+  refused("bias_act_batched", {2, INT64_MIN, 4, 4, 4, 12, 0, 0, 1}, {},
+          "rows must be at least 1, got -9223372036854775808");
+  refused("column_sums_batched", {0, 3, 4, 4, 12, 4}, {1, 0}, "batch must be at least 1, got 0");
+  refused("column_sums_batched", {2, 3, 4, 4, 12, 3}, {1, 0},
+          "out_batch must be at least the 4 elements of a member, got 3");
+  refused("norm_act_batched", {4, 3, 3, 3, 0, 0, 3}, {1e-5},
+          "member_rows must be at least 1, got 0");
+  refused("norm_act_batched", {4, 3, 3, 3, 0, 2, -1}, {1e-5}, "p_batch must be at least 0, got -1");
+  refused("norm_act_backward_batched", {4, 3, 8, 3, 3, 0, 2, 3}, {},
+          "out_stride must be at least the row's 9 elements, got 8");
   refused("td_target", {2, 2, 2, 2, 1, 1, 1}, {1.5}, "gamma must be within [0, 1], got 1.5");
   refused("axpby", {4}, {NAN, 0}, "alpha must be finite as a float, got");
   refused("axpby", {4}, {1, 1e39}, "beta must be finite as a float, got 1e+39");
@@ -922,7 +937,7 @@ int main(int count, char**) {
   test_gemm(count > 1), test_activations(), test_columns(), test_order_of_sums(), test_grids(),
       test_convert(), test_rows(), test_flat(), test_learners(), test_goal_reward(), test_td(),
       test_random(), test_halo(), test_refusals(), test_test_kernels(), test_ops(), test_traced(),
-      test_overlap();
+      test_overlap(), test_batched();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(),
               failures.load());
   return failures > 0;

@@ -99,3 +99,4 @@ void test_ops();
 void test_traced();
 void test_overlap();
 void test_learners();
+void test_batched();
