@@ -47,3 +47,22 @@ export function ofKind<L extends object>(kind: LayerKind, layer: L): L {
 
 /** Returns a layer's kind, or undefined for a layer that a user wrote. */
 export const kindOf = (layer: object): LayerKind | undefined => kinds.get(layer);
+
+/** A linear layer and the layers that a network computes together with it. */
+export interface LinearKind {
+  /** number of the activation in native/kernels/unary.gk, or −1 for none */
+  readonly op: number;
+  /** epsilon of a layer normalization before the activation, or null for none */
+  readonly epsilon: number | null;
+}
+
+const linears = new WeakMap<object, LinearKind>();
+
+/** Records that `layer` is a linear layer with an activation, and returns the layer. */
+export function ofLinear<L extends object>(kind: LinearKind, layer: L): L {
+  linears.set(layer, kind);
+  return layer;
+}
+
+/** Returns the activation and normalization of a linear layer, or undefined for other layers. */
+export const linearOf = (layer: object): LinearKind | undefined => linears.get(layer);

@@ -4,12 +4,12 @@
  */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
-import { type Activation, activations } from '../activation.ts';
 import { checkWithin, rowStride } from '../checks.ts';
-import { unaries } from '../ops/elementwise.ts';
+import { slopeReadsInput, unaries } from '../ops/elementwise.ts';
 import { ops } from '../ops/index.ts';
 import { type ActivationName, activate, normalize, dense as onHost } from './host.ts';
-import { kindOf, ofKind } from './kinds.ts';
+import { kindOf, ofKind, ofLinear } from './kinds.ts';
+import { activationBackward, linearForward, linearGradients, sumColumns } from './linear.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -106,55 +106,49 @@ export interface Layer {
 export function linear(inputs: number, outputs: number): Layer {
   checkCount('linear: inputs', inputs);
   checkCount('linear: outputs', outputs);
-  return dense(inputs, outputs, 'none');
+  return dense(inputs, outputs, null);
 }
 
 /**
- * Returns a linear layer followed by the activation `act`. One kernel adds the bias and computes
- * the activation.
+ * Returns a linear layer followed by the activation `act`. One launch computes both, unless a
+ * vendor's library multiplies the matrices. If the slope of the activation needs its input, the layer
+ * keeps this input for backward.
  */
-function dense(inputs: number, outputs: number, act: Activation): Layer {
+function dense(inputs: number, outputs: number, act: ActivationName | null): Layer {
   const initial = { bound: 1 / Math.sqrt(inputs) };
   const shapes = [
     { name: 'weight', shape: [outputs, inputs], initial },
     { name: 'bias', shape: [outputs], initial },
   ];
+  const op = act === null ? -1 : unaries[act];
+  const keepsInput = slopeReadsInput(op);
   const layer: Layer = {
     name: `linear(${inputs}, ${outputs})`,
     inputs,
     outputs: () => outputs,
     parameters: () => shapes,
-    forward(stream, { parameters: [weight, bias], x, y }) {
-      ops.matmul(stream, y, x, weight!, { transB: true });
-      const stride = rowStride(y);
-      const wholes = [y.shape[0]!, outputs, stride, stride, activations[act]] as const;
-      stream.launch('bias_act', { tensors: [y, y, bias!], wholes });
+    ...(keepsInput && { keeps: () => outputs }),
+    forward(stream, { parameters: [weight, bias], x, y, kept }) {
+      linearForward(stream, [y, keepsInput ? kept! : y], x, [weight!, bias!], op);
     },
-    backward(stream, { parameters: [weight], x, y, dy, dx, gradients }) {
-      if (act !== 'none') {
-        const [above, below] = [rowStride(dy), rowStride(y)];
-        const wholes = [dy.shape[0]!, outputs, above, above, below, activations[act]] as const;
-        stream.launch('act_backward', { tensors: [dy, dy, y], wholes });
-      }
-      if (gradients) {
-        sumColumns(stream, gradients[1]!, dy);
-        ops.matmul(stream, gradients[0]!, dy, x, { transA: true });
-      }
+    backward(stream, { parameters: [weight], x, y, kept, dy, dx, gradients }) {
+      activationBackward(stream, dy, { y, z: kept ?? y }, op);
+      if (gradients) linearGradients(stream, gradients as [Floats, Floats], dy, x);
       if (dx) ops.matmul(stream, dx, dy, weight!);
     },
     run(x, rows, y, [weight, bias]) {
       onHost(x, rows, y, weight!, bias!, inputs);
-      if (act !== 'none') activate(act, y, rows * outputs, y);
+      if (act !== null) activate(act, y, rows * outputs, y);
     },
   };
-  if (act !== 'none') return layer;
+  const kind = { op, epsilon: null };
+  if (act !== null) return ofLinear(kind, layer);
   const fuse = (next: Layer) => {
     const following = kindOf(next);
     if (following?.kind === 'layerNorm') return denseNorm(layer, following.epsilon, null);
-    const both = next === relu() ? 'relu' : next === tanh() ? 'tanh' : undefined;
-    return both && dense(inputs, outputs, both);
+    return following?.kind === 'activation' ? dense(inputs, outputs, following.name) : undefined;
   };
-  return ofKind({ kind: 'linear' }, { ...layer, fuse });
+  return ofLinear(kind, ofKind({ kind: 'linear' }, { ...layer, fuse }));
 }
 
 /**
@@ -205,16 +199,19 @@ function denseNorm(linear: Layer, epsilon: number, act: ActivationName | null): 
       if (act !== null) activate(act, y, rows * n, y);
     },
   };
-  if (act !== null) return layer;
-  return {
-    ...layer,
-    fuse(next) {
-      const following = kindOf(next);
-      return following?.kind === 'activation'
-        ? denseNorm(linear, epsilon, following.name)
-        : undefined;
+  if (act !== null) return ofLinear({ op, epsilon }, layer);
+  return ofLinear(
+    { op, epsilon },
+    {
+      ...layer,
+      fuse(next) {
+        const following = kindOf(next);
+        return following?.kind === 'activation'
+          ? denseNorm(linear, epsilon, following.name)
+          : undefined;
+      },
     },
-  };
+  );
 }
 
 /**
@@ -268,15 +265,6 @@ export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer 
     run: (x, rows, y, [weight, bias]) => normalize(x, rows, y, weight!, bias!, epsilon),
   };
   return ofKind({ kind: 'layerNorm', epsilon }, layer);
-}
-
-function sumColumns(stream: Stream, out: Floats, x: Floats): void {
-  const [rows, columns] = x.shape as [number, number];
-  stream.launch('column_sums', {
-    tensors: [out, x],
-    wholes: [rows, columns, rowStride(x)],
-    reals: [1, 0],
-  });
 }
 
 function activation(name: ActivationName): () => Layer {

@@ -31,6 +31,13 @@ export const unaries = {
   floor: 20,
 } as const;
 
+/**
+ * Whether the slope of a unary op needs the op's input. relu and tanh take it from their output, and
+ * −1 stands for no op.
+ */
+export const slopeReadsInput = (op: number): boolean =>
+  op >= 0 && op !== unaries.relu && op !== unaries.tanh;
+
 /** Binary ops by name, with their numbers in native/kernels/binary.gk. */
 export const binaries = {
   add: 0,
