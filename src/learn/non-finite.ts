@@ -83,6 +83,8 @@ export interface OpLabel {
   line: string;
   /** whether the op reads an infinite constant, as a mask has. Its result may be infinite */
   infinite: boolean;
+  /** the parts that the launch writes of each tensor, if it leaves gaps between them */
+  parts?: readonly (readonly Tensor[] | null)[];
 }
 
 interface Operation {
@@ -105,7 +107,11 @@ export class WatchedStream extends OpenedStream {
   override launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
   override launch(kernel: LoadedKernel, args: LoadedArguments): void;
   override launch(kernel: string | LoadedKernel, args: LooseArguments = {}): void {
-    const { reads, writes } = touched(kernel, args);
+    const { reads, writes: whole } = touched(kernel, args);
+    const writes = whole.flatMap((each, i): Named[] => {
+      const parts = this.label?.parts?.[i];
+      return parts ? parts.map((part) => [each[0], part]) : [each];
+    });
     const name = typeof kernel === 'string' ? kernel : kernel.name;
     this.#watch(name, reads, writes, () =>
       super.launch(kernel as LoadedKernel, args as LoadedArguments),

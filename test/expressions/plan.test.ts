@@ -195,7 +195,7 @@ describe('plans of expressions', () => {
       options,
     );
     expect(traced.plan.launches).to.equal(8);
-    expect(String(traced.plan)).to.match(/^8 launches for 12 ops \(1 merged\)$/m);
+    expect(String(traced.plan)).to.match(/^8 launches for 12 ops \(1 merged\), 8 nodes$/m);
   });
 
   it('reuses memory: a chain of ops needs the memory of one value', () => {
@@ -284,10 +284,10 @@ describe('plans of expressions', () => {
   it('toString() lists the launches with the lines of the program', () => {
     const traced = makeNetwork();
     const lines = String(traced.plan).split('\n');
-    expect(lines[0]).to.match(/^\d+ launches for \d+ ops \(\d+ merged\)$/);
+    expect(lines[0]).to.match(/^\d+ launches for \d+ ops \(\d+ merged\), \d+ nodes$/);
     expect(lines[1]).to.match(/^\d+\.\d KiB of memory \(\d+\.\d KiB without reuse\)$/);
     expect(lines).to.have.length(3 + traced.plan.launches);
-    expect(lines[2]).to.match(/^# +kernel +op +shape +writes +reads +line$/);
+    expect(lines[2]).to.match(/^# +kernel +op +shape +writes +reads +line +apart$/);
     const product = lines.find((line) => /gemm/.test(line));
     expect(product).to.match(
       /^\d+ +gemm +matmul +\[6, 8\] +@\d+ +y w +\S*plan\.test\.[jt]s:\d+:\d+$/,

@@ -317,10 +317,10 @@ describe('DqnLearner with masks of legal actions', () => {
         [{ ...head, actionMask: false }, head].map((more) => count(more)),
       );
     expect(counts).to.deep.equal({
-      scalar: [26, 28],
-      dueling: [314, 50],
-      categorical: [32, 34],
-      'dueling and categorical': [320, 70],
+      scalar: [17, 19],
+      dueling: [305, 41],
+      categorical: [23, 25],
+      'dueling and categorical': [311, 61],
     });
     expect(await count({}, 'bool')).to.equal(counts.scalar![1]);
     expect(await count({}, 'float32')).to.equal(counts.scalar![1]! - 1);

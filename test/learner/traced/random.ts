@@ -3,6 +3,8 @@
  * rules of phases: each term is computed once in a minibatch, in the first phase that needs it, and
  * reads the parameters as they are then. All gradients of a phase are taken before its steps.
  */
+
+import { ownRules, type ProductRules, vendorRules } from '../../../src/device/products.ts';
 import { layerNorm, linear, Network, tanh } from '../../../src/entries/learner.ts';
 import {
   adam,
@@ -715,6 +717,9 @@ function fed(given: Drawn, k: number): { rows: Rows; draws: ReadonlyMap<Term, nu
   return { rows, draws };
 }
 
+/** Rules of a device whose library multiplies some of the networks' products. */
+const vendors = vendorRules('a library', { multiplyAdds: 60, terms: 4, source: 'this test' });
+
 /** Greatest number that is compared. */
 const LARGEST = 50;
 
@@ -763,8 +768,12 @@ function difference(
 }
 
 /** Returns the first difference between a learner and the rules of phases, or null. */
-async function wrongValues(given: Drawn, options: { rows: number; capture: boolean }) {
-  const made = new Made(given, options.rows, false);
+async function wrongValues(
+  given: Drawn,
+  options: { rows: number; capture: boolean; products?: ProductRules },
+) {
+  const { products } = options;
+  const made = new Made(given, options.rows, false, products && { products, poison: true });
   try {
     const { learner } = made;
     await learner.ready;
@@ -872,6 +881,8 @@ export async function wrongIn(given: Drawn): Promise<string | null> {
     return (
       (await wrongValues(given, { rows: 1, capture: false })) ??
       (await wrongValues(given, { rows: 3, capture: false })) ??
+      (await wrongValues(given, { rows: 1, capture: false, products: ownRules })) ??
+      (await wrongValues(given, { rows: 1, capture: false, products: vendors })) ??
       (await changedBits(given))
     );
   } catch (error) {

@@ -4,7 +4,9 @@
  */
 import { denseStrides } from '../../../device/strides.ts';
 import { memoryOf, type Node, type NodeOfKind } from '../tape.ts';
-import type { Concatenation, Lowering, Part, Value } from './lowering.ts';
+import { inputPlaces } from './input-places.ts';
+import type { Value } from './launches.ts';
+import type { Concatenation, Lowering, Part } from './lowering.ts';
 
 /**
  * Returns whether a part is in the memory of an earlier concatenation, where it belongs. Memory of the
@@ -47,8 +49,15 @@ function earlierOf(
   );
 }
 
-/** Lowers a concatenation: moves or copies its parts to new memory, or to that of an earlier one. */
-export function lowerConcat(lowering: Lowering, node: NodeOfKind<'concat'>): Value {
+/**
+ * Lowers a concatenation: moves or copies its parts to new memory, or to that of an earlier one.
+ * Returns null if its readers read the parts where they are.
+ */
+export function lowerConcat(lowering: Lowering, node: NodeOfKind<'concat'>): Value | null {
+  if (inputPlaces(lowering, node as Node)) {
+    lowering.readApart(node as Node);
+    return null;
+  }
   const { axis } = node.attributes;
   const { shape } = node;
   const step = denseStrides(shape)[axis]!;

@@ -3,7 +3,8 @@ import { MAX_ROW_ACTIONS } from '../../actor-critic/squashed-gaussian.ts';
 import { uniformOf } from '../fused.ts';
 import { type Shape, sizeOf } from '../shapes.ts';
 import type { FusedName, Node, NodeOfKind } from '../tape.ts';
-import { flatView, type Lowering, rowsOf, type Value, whole } from './lowering.ts';
+import type { Value } from './launches.ts';
+import { flatView, type Lowering, rowsOf, whole } from './lowering.ts';
 
 type LowerFused = (lowering: Lowering, node: NodeOfKind<'fused'>) => Value[];
 

@@ -36,6 +36,69 @@ export interface Buffer {
   readers: number;
 }
 
+/** The elements of an expression in a buffer, from an offset on, with one stride per dimension. */
+export interface Value {
+  readonly buffer: Buffer;
+  readonly offset: number;
+  readonly strides: readonly number[];
+}
+
+/** Rows of contiguous elements of several members of an ensemble. */
+export interface Rows {
+  /** the first row of the first member */
+  readonly value: Value;
+  readonly columns: number;
+  /** elements from a row to the next */
+  readonly distance: number;
+  /** elements from a member to the next, or 0 if all members have the same rows */
+  readonly batch: number;
+}
+
+/**
+ * Rows that a product reads from one or two places. `split` is the number of columns in the first
+ * place, or minus the number of its rows.
+ */
+export interface ProductSource {
+  readonly first: Rows;
+  readonly second?: Rows;
+  readonly split: number;
+}
+
+/** The parameters of neighboring members in a dense vector, or their gradients. */
+export interface ParameterVector {
+  readonly value: Value;
+  /** number of parameters of a member */
+  readonly batch: number;
+}
+
+/** Memory of a normalized layer: its matrix product, and mean and deviation of each row. */
+export interface NormPass {
+  readonly product: Rows;
+  readonly kept: Rows;
+}
+
+/** Memory of one layer in a forward pass. */
+export interface StagePass {
+  readonly y: Rows;
+  /** input of the activation, if its slope needs it, or `y` */
+  readonly z: Rows;
+  readonly norm: NormPass | null;
+  /** memory that a layer other than a linear one keeps for its backward pass */
+  readonly kept: Rows | null;
+}
+
+/** Neighboring members of an ensemble. */
+export interface Run {
+  readonly from: number;
+  readonly count: number;
+}
+
+/** Memory of a network's forward pass that its backward pass reads. */
+export interface NetworkPass {
+  readonly source: ProductSource;
+  readonly runs: readonly (Run & { readonly stages: readonly StagePass[] })[];
+}
+
 /** A view of a buffer, as an operand of a launch. */
 export interface View {
   readonly buffer: Buffer;
@@ -59,6 +122,14 @@ export interface LayerPlace {
   readonly what: string;
 }
 
+/** A part of a layer's tensor that a launch writes, or overwrites. */
+export interface LaunchResult {
+  readonly view: View;
+  /** the op that has the result */
+  readonly node: Node;
+  readonly place: LayerPlace;
+}
+
 /** A launch of a kernel, or a fill, or a draw of random numbers, or the launches of a layer. */
 export interface Launch {
   readonly kernel: string;
@@ -73,8 +144,12 @@ export interface Launch {
   readonly node: Node;
   /** enqueues the launches of a layer, whose operands are `views`. Undefined for a kernel */
   readonly call?: (stream: Stream, tensors: readonly Tensor<'float32'>[]) => void;
-  /** for the launches of a layer: the tensor that each written operand is. Others are scratch */
-  readonly places?: readonly (LayerPlace | undefined)[];
+  /** for the launches of a layer: its index and name, and the number of members if there are several */
+  readonly layer?: string;
+  /** for the launches of a layer: the parts of its tensors that they write. Others are scratch */
+  readonly results?: readonly LaunchResult[];
+  /** the reason why the launch is apart from the one before it or after it, or null */
+  readonly note?: string | null;
   /** section of the plan */
   readonly section: number;
   /** the ops of a chain, in the order of its steps */

@@ -3,6 +3,7 @@
  * the op that reads them gets their strides. If a kernel cannot read such strides, the value is
  * copied first.
  */
+import type { ProductRules } from '../../../device/products.ts';
 import { denseStrides, isDense, rowMajor } from '../../../device/strides.ts';
 import { type Split, splitOf, splitWithCopies } from '../../ops/launches.ts';
 import { strideOf } from '../../ops/operands.ts';
@@ -11,19 +12,14 @@ import { memoryOf, type Node, type NodeOfKind, type OpName } from '../tape.ts';
 import {
   type Buffer,
   type Launch,
-  type LayerPlace,
+  type LaunchResult,
+  type NetworkPass,
   ROW,
+  type Value,
   type View,
   type Whole,
 } from './launches.ts';
 import { type Demand, type Merged, merge } from './merge.ts';
-
-/** The elements of an expression in a buffer, from an offset on, with one stride per dimension. */
-export interface Value {
-  readonly buffer: Buffer;
-  readonly offset: number;
-  readonly strides: readonly number[];
-}
 
 /** A launch before its operands have their offsets. */
 export interface Call {
@@ -40,12 +36,6 @@ export interface Call {
 const SQUASHED_STRIDE = 2;
 /** Largest number of elements of a constant that a plan writes out, instead of copying it in runs. */
 const MAX_WRITTEN = 2 ** 16;
-
-/** Memory of a network's forward pass that its backward pass reads: for each member and stage. */
-export interface NetworkPass {
-  readonly outputs: readonly (readonly View[])[];
-  readonly kept: readonly (readonly (View | undefined)[])[];
-}
 
 /** A dense copy of a value, and the section that makes it. */
 interface Copy {
@@ -115,8 +105,12 @@ export class Lowering {
   /** the views of memory that have values */
   readonly #views = new Set<Node>();
 
-  constructor(sections: readonly Demand[], lowerings: Lowerings) {
+  /** how the device multiplies */
+  readonly rules: ProductRules;
+
+  constructor(sections: readonly Demand[], lowerings: Lowerings, rules: ProductRules) {
     this.#lowerings = lowerings;
+    this.rules = rules;
     this.merged = merge(sections);
     const { nodes, of } = this.merged;
     const count = (node: Node) => this.#uses.set(node, (this.#uses.get(node) ?? 0) + 1);
@@ -177,6 +171,18 @@ export class Lowering {
     value.buffer.readers += this.#uses.get(node) ?? 0;
     return value;
   }
+  /** Returns whether the value of an op has memory already. */
+  has(node: Node): boolean {
+    return this.#values.has(this.merged.of(node));
+  }
+  /** Returns the value of an op as rows of contiguous elements. */
+  rows(node: Node, of: Node): { value: Value; distance: number } {
+    return rowsOf(this, node, this.value(of), of.shape, of.shape[1] as number);
+  }
+  /** Keeps the values of a concatenation's parts, which its readers read where they are. */
+  readApart(node: Node): void {
+    for (const input of node.inputs) this.value(input).buffer.readers++;
+  }
   /** Returns the ops that read an op's value, or null if the value is also a result of the plan. */
   readersOf(node: Node): readonly Node[] | null {
     return this.#outputs.has(node) ? null : (this.#readers.get(node) ?? []);
@@ -200,6 +206,11 @@ export class Lowering {
     this.#tuples.set(node, values);
   }
 
+  /** Sets the value of a later op that the launches of this one compute too. */
+  setEarly(node: Node, value: Value): void {
+    this.#setValue(node, value);
+    value.buffer.readers += this.#uses.get(node) ?? 0;
+  }
   /** Sets the value of an op that the launch of its operand computes too. */
   setResult(node: Node, value: Value): void {
     this.#setValue(node, value);
@@ -286,16 +297,16 @@ export class Lowering {
     for (const { buffer } of launch.views)
       if (!this.#firstUse.has(buffer)) this.#firstUse.set(buffer, section);
   }
-  /** Enqueues the launches of a layer, which writes the first `places.length` views. */
+  /** Enqueues the launches of a layer, which writes the first `writes` views. */
   call(
     node: Node,
     name: string,
     views: readonly View[],
-    places: readonly (LayerPlace | undefined)[],
+    writes: number,
+    results: readonly LaunchResult[],
     call: NonNullable<Launch['call']>,
   ): void {
-    const { length: writes } = places;
-    this.launch({ kernel: name, views, writes, places, wholes: [], node, call });
+    this.launch({ kernel: name, views, writes, results, wholes: [], node, call });
   }
 
   /**

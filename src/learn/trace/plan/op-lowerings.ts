@@ -7,7 +7,7 @@ import { reshapedStrides, type Shape, sizeOf, spreadStrides } from '../shapes.ts
 import type { Node, NodeOfKind, ReductionName } from '../tape.ts';
 import { lowerConcat } from './concat-lowering.ts';
 import { fusedLowerings } from './fused-lowerings.ts';
-import { ROW, type View } from './launches.ts';
+import { ROW, type Value, type View } from './launches.ts';
 import {
   type Call,
   flatView,
@@ -15,10 +15,10 @@ import {
   type Lowerings,
   rowsOf,
   type Target,
-  type Value,
   whole,
 } from './lowering.ts';
-import { lowerNetwork, lowerNetworkSlope } from './network-lowerings.ts';
+import { lowerNetwork } from './network-lowerings.ts';
+import { lowerNetworkSlope } from './network-slopes.ts';
 
 /** Numbers of the ops of `binary_backward`. native/kernels/binary.gk has the same numbers. */
 const binarySlopes = { min: 0, max: 1, div: 2, huber: 3 } as const;

@@ -4,20 +4,23 @@ import type { dtypes } from '../../../base/dtype.ts';
 import { closedError, rangeError, typeError } from '../../../base/errors.ts';
 import { type Device, type Stream, Tensor } from '../../../device/device.ts';
 import type { DeviceGenerator } from '../../../device/graph/generator.ts';
+import { type ProductRules, productRulesOf } from '../../../device/products.ts';
 import { isDense, rowMajor } from '../../../device/strides.ts';
 import { type OpLabel, WatchedStream } from '../../non-finite.ts';
 import { type Shape, shown, sizeOf } from '../shapes.ts';
 import { isView, type Node, userLine } from '../tape.ts';
 import { chained } from './chains.ts';
+import { CountedStream } from './counted-stream.ts';
 import {
   type Buffer,
   type Launch,
   type LayerPlace,
   rowsIn,
+  type Value,
   type View,
   type Whole,
 } from './launches.ts';
-import { Lowering, type Value } from './lowering.ts';
+import { Lowering } from './lowering.ts';
 import { type Layout, layOut } from './memory.ts';
 import type { Merged } from './merge.ts';
 import { lowerings } from './op-lowerings.ts';
@@ -31,6 +34,8 @@ export interface PlanOptions {
   readonly poison?: boolean;
   /** whether elementwise launches are joined into chains, and sums into one launch. Default true */
   readonly chains?: boolean;
+  /** how the device multiplies matrices. Default: the rules of the device */
+  readonly products?: ProductRules;
 }
 
 /** A result of a plan. */
@@ -60,6 +65,8 @@ interface Step {
   readonly args: { tensors: Floats[]; wholes: number[]; reals: readonly number[] };
   /** indices of the operands that are inputs */
   readonly bound: readonly number[];
+  /** nodes of a graph, or 0 for the launches of a layer that has not run */
+  nodes: number;
 }
 
 /** The tensor of an input, and its row stride. */
@@ -133,6 +140,7 @@ export class Plan implements Disposable {
         outputs: outputs.map(({ node }) => node),
       })),
       lowerings,
+      options.products ?? productRulesOf(device),
     );
     const results = sections.flatMap(({ outputs }, section) =>
       outputs.map(({ node, into }): Result => {
@@ -190,7 +198,10 @@ export class Plan implements Disposable {
       return this.#constants;
     });
     const wholes = launch.wholes.map((whole) => (typeof whole === 'number' ? whole : 0));
-    return { launch, name: launch.kernel, args: { tensors, wholes, reals: launch.reals }, bound };
+    const { kernel: name, reals, call } = launch;
+    // A draw also advances its generator.
+    const nodes = call ? 0 : name.startsWith('random_') ? 2 : 1;
+    return { launch, name, args: { tensors, wholes, reals }, bound, nodes };
   }
 
   #tensor(view: View): Floats {
@@ -252,7 +263,8 @@ export class Plan implements Disposable {
     for (let i = this.#starts[section]!; i < this.#starts[section + 1]!; i++) {
       const step = this.#steps[i] as Step;
       const { launch } = step;
-      if (stream instanceof WatchedStream) stream.label = this.#label(launch);
+      if (stream instanceof WatchedStream)
+        stream.label = { ...this.#label(launch), parts: this.#partsOf(launch) };
       this.#enqueue(stream, step, draws.get(launch.node));
       after?.(i);
       if (!this.#poison) continue;
@@ -272,19 +284,26 @@ export class Plan implements Disposable {
   results(): PlanResult[] {
     this.#differentiated ??= differentiatedOf(this.#merged.nodes, this.#merged.of);
     const differentiated = this.#differentiated;
-    return this.#steps.flatMap(({ launch, args }, i) => {
+    return this.#steps.flatMap(({ launch, args }, i): PlanResult[] => {
       const { op, line, infinite } = this.#label(launch);
-      if (infinite || !nodesOf(launch).some((node) => differentiated.has(node))) return [];
-      const { node, section, places } = launch;
-      const network = 'network' in node.attributes ? node.attributes.name : null;
+      if (infinite) return [];
+      const { section, results } = launch;
+      const common = { launch: i, section, op, line };
+      if (results)
+        return results
+          .filter(({ node }) => differentiated.has(node))
+          .map(({ view, node, place }) => {
+            const { name: network } = node.attributes as { name: string };
+            return { ...common, tensor: this.#tensor(view), network, place };
+          });
+      if (!nodesOf(launch).some((node) => differentiated.has(node))) return [];
       const found = args.tensors.slice(0, launch.writes).flatMap((tensor, k, all) => {
         const { contiguous, byteOffset, handle } = tensor;
         // A chain with fewer results names its first one again.
         const again = all.findIndex((o) => o.byteOffset === byteOffset && o.handle === handle);
         if (!contiguous || again !== k) return [];
-        return [{ launch: i, section, op, line, tensor, network, place: places?.[k] ?? null }];
+        return [{ ...common, tensor, network: null, place: null }];
       });
-      // The gradient at an output comes after the gradients of parameters, which are made of it.
       return found.reverse();
     });
   }
@@ -297,10 +316,32 @@ export class Plan implements Disposable {
     return { op: describeOps(launch), line: linesOf(launch), infinite: some };
   }
 
-  #enqueue(stream: Stream, { launch, name, args }: Step, drawn: Floats | undefined): void {
+  /** Returns the parts of the members of an ensemble, which a launch writes with gaps between them. */
+  #partsOf({ views, writes, layer }: Launch): readonly (readonly Floats[] | null)[] {
+    return views.slice(0, writes).map((view) => {
+      const { shape, strides, offset, flat } = view;
+      const [count, ...rest] = shape as [number, ...number[]];
+      if (!layer || !flat) return null;
+      return Array.from({ length: count }, (_, p) =>
+        this.#tensor({
+          ...view,
+          shape: rest,
+          strides: strides.slice(1),
+          offset: offset + p * strides[0]!,
+          flat: false,
+        }),
+      );
+    });
+  }
+
+  #enqueue(stream: Stream, step: Step, drawn: Floats | undefined): void {
+    const { launch, name, args } = step;
     const [to] = args.tensors as [Floats];
     if (launch.call) {
-      launch.call(stream, args.tensors);
+      const counted = step.nodes > 0 || stream instanceof WatchedStream;
+      const used = counted ? stream : new CountedStream(stream);
+      launch.call(used, args.tensors);
+      if (used instanceof CountedStream) step.nodes = used.operations;
       return;
     }
     if (drawn) {
@@ -358,29 +399,41 @@ export class Plan implements Disposable {
     return bound;
   }
 
-  /** The launches with their memory and lines, as a table for people. */
+  /**
+   * Number of nodes that one run adds to a graph. A layer other than a linear one counts from its
+   * first run on.
+   */
+  get nodes(): number {
+    return this.#steps.reduce((sum, { nodes }) => sum + nodes, 0);
+  }
+
+  /**
+   * The launches with their memory and lines, as a table for people. The last column has the reason
+   * why a launch is apart from its neighbor.
+   */
   toString(): string {
     const { size, unshared } = this.#layout;
     const { nodes, merged } = this.#merged;
     const kilobytes = (elements: number) => `${((4 * elements) / 1024).toFixed(1)} KiB`;
     const head = [
-      `${this.launches} launches for ${nodes.length} ops (${merged} merged)`,
+      `${this.launches} launches for ${nodes.length} ops (${merged} merged), ${this.nodes} nodes`,
       `${kilobytes(size)} of memory (${kilobytes(unshared)} without reuse)`,
     ];
     const rows = this.#steps.map(({ launch }, i) => {
       const [to] = launch.views as [View];
-      const from = launch.views.slice(launch.writes).map((view) => this.#place(view));
+      const from = new Set(launch.views.slice(launch.writes).map((view) => this.#place(view)));
       return [
         String(i),
         launch.kernel,
-        describeOps(launch),
+        describeLaunch(launch),
         shown(launch.node.shape),
         this.#place(to),
-        from.join(' '),
+        [...from].join(' '),
         linesOf(launch),
+        launch.note ?? '',
       ];
     });
-    const table = [['#', 'kernel', 'op', 'shape', 'writes', 'reads', 'line'], ...rows];
+    const table = [['#', 'kernel', 'op', 'shape', 'writes', 'reads', 'line', 'apart'], ...rows];
     const widths = table[0]!.map((_, c) => Math.max(...table.map((row) => row[c]!.length)));
     const lines = table.map((row) =>
       row
@@ -521,6 +574,12 @@ const describeOp = (node: Node): string => {
 /** Returns the ops that a launch computes, of which a chain has several. */
 const nodesOf = ({ node, chain }: Launch): readonly Node[] => chain ?? [node];
 const describeOps = (launch: Launch): string => nodesOf(launch).map(describeOp).join('+');
+/** Names the ops of a launch for the table, with the layer that it computes. */
+function describeLaunch(launch: Launch): string {
+  const { attributes } = launch.node;
+  if (!launch.layer || !('network' in attributes)) return describeOps(launch);
+  return `${describeOps(launch)} ${attributes.name} ${launch.layer}`;
+}
 const linesOf = (launch: Launch): string =>
   [...new Set(nodesOf(launch).map(({ made }) => userLine(made)))].join(', ');
 
