@@ -109,6 +109,37 @@ function registry(): Map<string, string> {
 const sorted = (map: Map<string, string>) =>
   Object.fromEntries([...map].sort(([a], [b]) => (a < b ? -1 : 1)));
 
+/** The only kernels that fuse a multiplication and an addition, all of product.gk. */
+const products = ['gemm', 'gemm_batched', 'linear_act', 'linear_backward', 'linear_gradients'];
+
+/** Returns the bodies of a module's entries and functions by their names. */
+const bodies = (module: string) =>
+  new Map(
+    [
+      ...module.matchAll(/^(?:\.visible )?\.(?:entry|func)\b[^{;]*?(\w+)\s*\([^{;]*\{(.*?)^\}/gms),
+    ].map(([, name = '', body = '']) => [name, body]),
+  );
+
+/**
+ * Returns the first line of the PTX that fuses operations that its source does not. Products may fuse
+ * terms of a sum: both factors come from shared memory. Returns null if there is no such line.
+ */
+function wronglyFused(module: string): string | null {
+  let left = module;
+  for (const [name, body] of bodies(module)) {
+    left = left.replace(body, '');
+    const shared = new Set(
+      [...body.matchAll(/^\s*ld\.shared\.f32\s+(%f\d+),/gm)].map(([, register]) => register),
+    );
+    for (const [line, fused, a = '', b = ''] of body.matchAll(
+      /^.*?\b((?:fma|mad)\.\S*f\d\S*)\s+%f\d+, (\S+), (\S+),.*$/gm,
+    ))
+      if (!(products.includes(name) && fused === 'fma.rn.f32' && shared.has(a) && shared.has(b)))
+        return `${name}: ${line.trim()}`;
+  }
+  return /^.*\b(fma|mad)\.\S*f\d.*$/m.exec(left)?.[0] ?? null;
+}
+
 describe('committed kernel images', function () {
   // Oclgrind takes a minute alone, and two next to other tests.
   this.timeout(600_000);
@@ -225,11 +256,29 @@ describe('committed kernel images', function () {
       expect(sorted(entries)).to.deep.equal(sorted(wanted));
     });
 
-    it('has no fused, approximate or flush-to-zero instruction, and rounds explicitly', () => {
-      expect(ptx().match(/^.*\b(fma|mad)\.\S*f32|\.(approx|full|ftz)\b.*$/m)).to.equal(null);
+    it('has no approximate or flush-to-zero instruction, and rounds explicitly', () => {
+      expect(ptx().match(/^.*\.(approx|full|ftz)\b.*$/m)).to.equal(null);
       // Without .rn, the assembler may fuse instructions.
       expect(ptx().match(/^.*\b(add|sub|mul|div|sqrt)\.f32.*$/m)).to.equal(null);
       expect(ptx()).to.include('sqrt.rn.f32').and.include('div.rn.f32');
+    });
+
+    it('fuses only the terms of sums of products', () => {
+      expect(wronglyFused(ptx())).to.equal(null);
+      const fused = [...bodies(ptx())].filter(([, body]) => body.includes('fma.rn.f32'));
+      expect(fused.map(([name]) => name).sort()).to.deep.equal(products);
+      // Each of these changes fuses something else.
+      const fuse = (body: string) =>
+        body.replace(
+          /mul\.rn\.f32 (\t%f\d+, %f\d+, %f\d+;)/,
+          (_, operands: string) => `fma.rn.f32 ${operands.replace(';', ', %f1;')}`,
+        );
+      for (const kernel of ['axpby', 'adam', 'norm_act', 'gemm', 'linear_act', 'linear_backward'])
+        expect(wronglyFused(changed(kernel, fuse)), kernel).to.match(
+          new RegExp(`^${kernel}: fma\\.rn\\.f32`),
+        );
+      const renamed = changed('gemm', (body) => body.replace('.entry gemm(', '.entry other('));
+      expect(wronglyFused(renamed)).to.match(/^other: fma\.rn\.f32/);
     });
 
     it('uses no local memory', () => {
@@ -362,12 +411,132 @@ describe('committed kernel images', function () {
         expect(() => executed(object, 'short', kernel)).to.throw(found);
       });
 
-    it('cppOf() throws UnknownPtx with the text of an unknown instruction or declaration', () => {
-      const fused = changed('axpby', (body) => body.replace('add.rn.f32', 'fma.rn.f32'));
-      expect(() => cppOf(fused)).to.throw(
-        UnknownPtx,
-        /^an instruction that is not translated: 'fma\.rn\.f32 %f/,
+    /**
+     * Returns the PTX of product.gk with a change, compiled as the images are. The change must
+     * change something.
+     */
+    function changedProducts(
+      context: Mocha.Context,
+      [from, to]: readonly [string, string],
+    ): string {
+      const [clang] = need(context, { 'clang-14': tool('clang-14') }) as [string];
+      const source = readFileSync(join(sources, 'product.gk'), 'utf8');
+      expect(source.split(from).length, `product.gk has once: ${from}`).to.equal(2);
+      const includes = ['gk.hpp', 'functions.gk', 'unary.gk'].map((name) => `#include "${name}"\n`);
+      const file = join(folder, 'changed.cu');
+      writeFileSync(file, includes.join('') + source.replace(from, () => to));
+      const device = ['-x', 'cuda', '--cuda-device-only', '--cuda-gpu-arch=sm_60', '-nocudainc'];
+      const isa = ['-nocudalib', '-Wno-unknown-cuda-version', '-Xclang', '-target-feature'];
+      run(
+        clang,
+        ...[...device, ...isa, '-Xclang', '+ptx63', '-O2', '-ffp-contract=off', `-I${sources}`],
+        ...['-S', '-o', join(folder, 'changed.ptx'), file],
       );
+      return readFileSync(join(folder, 'changed.ptx'), 'utf8');
+    }
+    const edges: [what: string, kernel: string, change: [from: string, to: string]][] = [
+      [
+        'without its last row of a tile',
+        'linear_act',
+        ['gk_one = i < (m) &&', 'gk_one = i < (m) - 1 &&'],
+      ],
+      [
+        'with a row beyond its last one',
+        'linear_act',
+        ['gk_one = i < (m) &&', 'gk_one = i <= (m) &&'],
+      ],
+      ['without its last column of a tile', 'gemm', ['j < (n); ', 'j < (n) - 1; ']],
+      [
+        'with terms beyond its last piece',
+        'gemm',
+        ['(k - first < GK_PIECE ? k - first : GK_PIECE)', 'GK_PIECE'],
+      ],
+      [
+        'without its last piece',
+        'linear_gradients',
+        ['first < k; first += GK_PIECE', 'first + GK_PIECE <= k || first == 0; first += GK_PIECE'],
+      ],
+      [
+        'with one chain instead of pieces',
+        'gemm_batched',
+        ['float piece = 0.0f;', 'float piece = sums[t]; sums[t] = 0.0f;'],
+      ],
+      [
+        'with rounded products',
+        'linear_backward',
+        [
+          'gk_fma(row[s], column[s * GK_RIGHT_PITCH], piece)',
+          'row[s] * column[s * GK_RIGHT_PITCH] + piece',
+        ],
+      ],
+      [
+        'with the first column of its second place in the first',
+        'linear_act',
+        ['at >= m.split', 'at > m.split'],
+      ],
+      [
+        'with the first row of its second place in the first',
+        'linear_gradients',
+        ['i >= -m.split', 'i > -m.split'],
+      ],
+      [
+        'with the stride of its first place for the second',
+        'linear_act',
+        ['m.second_row : m.row', 'm.row : m.row'],
+      ],
+      [
+        'with rows of its second place counted from the first',
+        'linear_gradients',
+        ['(below ? i + m.split : i)', 'i'],
+      ],
+      ['with one bias for all members', 'linear_act', ['bias[p * p_batch + j]', 'bias[j]']],
+      [
+        'with one output for all members',
+        'linear_act',
+        [
+          'p * y_batch + i * y_stride + j;\n      const float v = sums',
+          'i * y_stride + j;\n      const float v = sums',
+        ],
+      ],
+      [
+        'with gradients of the last member only',
+        'linear_backward',
+        ['p > from ? *to + sum : sum', 'sum'],
+      ],
+      [
+        'with x in place of ones',
+        'linear_gradients',
+        ['return one ? 1.0f : value', 'return value'],
+      ],
+      [
+        'without the barrier before its sums',
+        'gemm',
+        ['    GK_BARRIER;\n    GK_EACH_SUM', '    GK_EACH_SUM'],
+      ],
+      ['without the barrier after its sums', 'gemm', ['    GK_BARRIER;\n  }\n}', '  }\n}']],
+    ];
+    for (const [what, kernel, change] of edges)
+      itAll(`the harness fails for ${kernel} ${what}`, function () {
+        const object = compiled(this, changedProducts(this, change));
+        expect(() => executed(object, 'short', kernel)).to.throw(
+          new RegExp(`FAILED ${kernel} in .*(pointer \\d\\[\\d+\\] is|which thread)`),
+        );
+      });
+
+    itAll('the harness passes products that are compiled without a change', function () {
+      const object = compiled(this, changedProducts(this, ['// Neighboring threads', '// They']));
+      for (const kernel of products)
+        expect(executed(object, 'short', kernel), kernel).to.match(nothingFound);
+    });
+
+    it('cppOf() throws UnknownPtx with the text of an unknown instruction or declaration', () => {
+      for (const unknown of ['fma.rz.f32', 'fma.rn.ftz.f32', 'fma.rn.f64', 'add.rz.f32']) {
+        const module = changed('axpby', (body) => body.replace('add.rn.f32', unknown));
+        expect(() => cppOf(module)).to.throw(
+          UnknownPtx,
+          `an instruction that is not translated: '${unknown} %f`,
+        );
+      }
       const declared = changed('axpby', (body) => `.global .align 4 .b8 table[4];\n${body}`);
       expect(() => cppOf(declared)).to.throw(
         UnknownPtx,
@@ -409,6 +578,8 @@ describe('committed kernel images', function () {
       return bytes.toString('latin1', 0, bytes.indexOf(0));
     };
     const op = {
+      name: 5,
+      extended: 12,
       entry: 15,
       mode: 16,
       capability: 17,
@@ -419,7 +590,7 @@ describe('committed kernel images', function () {
       parameter: 55,
     };
 
-    it('needs only OpenCL 1.2 capabilities, and has every kernel uncontracted with its parameters', () => {
+    it('needs only OpenCL 1.2 capabilities, and has every kernel uncontracted with its parameters, and fma only in products', () => {
       const { buffer, byteOffset, length } = image('kernels.spv');
       const words = new Uint32Array(buffer.slice(byteOffset, byteOffset + length));
       expect(words[0]).to.equal(0x07230203);
@@ -429,6 +600,12 @@ describe('committed kernel images', function () {
       const uncontracted: string[] = [];
       const types = new Map<number, string>();
       const kernels = new Map<string, string>();
+      const fused = new Set<string>();
+      // Number of fma in OpenCL.std, the only set of extended instructions.
+      const fma = 26;
+      // An entry calls the function that has its name.
+      const functions = new Map<number, string>();
+      let inside = '';
       let current: string | undefined;
       for (const [code, a = 0, b = 0, c = 0, ...rest] of instructions(words)) {
         if (code === op.capability) capabilities.add(a);
@@ -437,8 +614,11 @@ describe('committed kernel images', function () {
         else if (code === op.int) types.set(a, b === 64 ? 'w' : '?');
         else if (code === op.float) types.set(a, b === 32 ? 'r' : '?');
         else if (code === op.pointer) types.set(a, b === 5 ? 'p' : '?');
+        else if (code === op.name) functions.set(a, asText([b, c, ...rest]));
+        else if (code === op.extended && rest[0] === fma) fused.add(inside);
         else if (code === op.function) {
           current = names.get(b);
+          inside = current ?? functions.get(b) ?? String(b);
           if (current !== undefined) kernels.set(current, '');
         } else if (code === op.parameter && current !== undefined)
           kernels.set(current, kernels.get(current) + (types.get(a) ?? '?'));
@@ -447,6 +627,7 @@ describe('committed kernel images', function () {
       expect([...capabilities].sort((x, y) => x - y)).to.deep.equal([4, 5, 6, 11, 22, 39]);
       expect(sorted(kernels)).to.deep.equal(sorted(registry()));
       expect(uncontracted.sort()).to.deep.equal([...kernels.keys()].sort());
+      expect([...fused].sort()).to.deep.equal(products);
     });
 
     it('is valid for OpenCL 1.2', function () {

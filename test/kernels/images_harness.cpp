@@ -84,6 +84,7 @@ extern "C" size_t get_local_size(unsigned) __asm__("_Z14get_local_sizej");
 extern "C" size_t get_group_id(unsigned) __asm__("_Z12get_group_idj");
 extern "C" size_t get_num_groups(unsigned) __asm__("_Z14get_num_groupsj");
 extern "C" float opencl_sqrt(float) __asm__("_Z4sqrtf");
+extern "C" float opencl_fma(float, float, float) __asm__("_Z3fmafff");
 extern "C" uint64_t opencl_abs(int64_t) __asm__("_Z3absl");
 extern "C" void barrier(unsigned) __asm__("_Z7barrierj");
 size_t get_global_id(unsigned) { return block * threads + thread; }
@@ -93,6 +94,7 @@ size_t get_local_size(unsigned) { return threads; }
 size_t get_group_id(unsigned) { return block; }
 size_t get_num_groups(unsigned) { return blocks; }
 float opencl_sqrt(float x) { return std::sqrt(x); }
+float opencl_fma(float a, float b, float c) { return fmaf(a, b, c); }
 uint64_t opencl_abs(int64_t x) { return x < 0 ? 0 - uint64_t(x) : uint64_t(x); }
 void barrier(unsigned orders) {
   races.barrier(orders);

@@ -442,8 +442,8 @@ inline void compare_traced() {
                     selecting(6, 1));
   }
   for (int64_t trans = 0; trans < 4; trans++)
-    for (const auto& s : {Words{1, 1, 1, 1}, {3, 5, 7, 6}, {5, 4, 9, 3}}) {
-      if (brief && s[0] == 5) continue;
+    for (const auto& s : {Words{1, 1, 1, 1}, {3, 5, 7, 6}, {2, 17, 18, 65}, {5, 4, 9, 3}}) {
+      if (brief && (s[0] == 5 || (s[1] == 17 && trans != 2))) continue;
       const int64_t batch = s[0], m = s[1], n = s[2], k = s[3];
       const int64_t lda = std::max(m, k) + 1, ldb = std::max(n, k) + 2, ldc = n + 1;
       for (double beta : {0.0, 0.5})
@@ -551,6 +551,82 @@ inline void compare_chains() {
   }
 }
 
+// The kernels of a linear layer for `batch` members, with x [rows, inputs] in the two places of
+// `split`, and all three kernels with the same matrices. Rows and members are `gap` elements apart.
+// If `one` is true, all members read the same x, and the gradients at x are added.
+inline void compare_linear(int64_t batch, int64_t rows, int64_t outputs, int64_t inputs,
+                           int64_t split, int64_t gap, bool one, int64_t op) {
+  const int64_t x_rows = split < 0 ? -split : rows, x2_rows = split < 0 ? rows + split : rows,
+                x_columns = split < 0 ? inputs : split,
+                x2_columns = split < 0 ? inputs : inputs - split;
+  const int64_t y_stride = outputs + gap, x_stride = x_columns + gap,
+                x2_stride = x2_columns + 2 * gap;
+  const int64_t x_batch = one ? 0 : std::max(x_rows * x_stride, x2_rows * x2_stride) + gap;
+  const int64_t p_batch = outputs * inputs + outputs + gap, y_batch = rows * y_stride + gap;
+  compare_forms("linear_act",
+                {batch, rows, outputs, inputs, split, y_stride, x_stride, x2_stride, y_batch,
+                 x_batch, p_batch, op},
+                {});
+  const auto old = [](Buffers& b) {
+    for (uint32_t& word : b[0]) word = as_word(NAN);
+  };
+  compare_forms("linear_gradients",
+                {batch, outputs, inputs, rows, split, y_stride, x_stride, x2_stride, y_batch,
+                 x_batch, p_batch},
+                {}, old);
+  const bool added = one && batch > 1;
+  const int64_t w_stride = inputs + gap, dx_batch = added ? 0 : rows * inputs + gap;
+  compare_forms("linear_backward",
+                {batch, rows, inputs, outputs, w_stride, y_stride, inputs + 2 * gap, dx_batch,
+                 y_batch, outputs * w_stride + gap, rows * (inputs + 2 * gap), added ? -1 : op},
+                {}, old);
+}
+
+inline void compare_products() {
+  // Every function, in one tile.
+  for (int64_t op = -1; op <= 20; op += brief ? 4 : 1)
+    compare_linear(1, 3, 5, 7, 7, op % 2 + 1, false, op);
+  // Sizes around those of tiles and pieces, both splits with their first and last places, and
+  // members that read the same x.
+  compare_linear(2, 17, 17, 65, 65, 1, false, 12);
+  compare_linear(3, 16, 15, 66, 1, 1, true, -1);
+  compare_linear(2, 65, 16, 17, -64, 0, true, 9);
+  compare_linear(1, 66, 1, 3, -1, 2, false, 13);
+  compare_linear(1, 1, 31, 64, 63, 0, false, -1);
+  compare_linear(10, 2, 1, 1, 1, 1, true, -1);
+  if (brief) return;
+  constexpr int64_t sides[] = {1, 15, 16, 17, 31, 33}, depths[] = {1, 63, 64, 65, 128};
+  constexpr int64_t ops[] = {-1, 9, 12, 13};
+  for (int n = 0; n < 30; n++) {
+    const int64_t a = sides[n % 6], b = sides[n / 6], k = depths[(n + n / 6) % 5];
+    const bool one = n % 3 == 1;
+    const int64_t batch = 1 + n % 5 * (n % 2), op = ops[n % 4], gap = n % 4;
+    // The sum is over inputs, rows or outputs.
+    const int64_t sizes[][3] = {{a, b, k}, {k, a, b}, {a, k, b}};
+    for (const auto& s : sizes) {
+      const int64_t rows = s[0], outputs = s[1], inputs = s[2];
+      const int64_t splits[] = {inputs, 1, inputs - 1, -1, 1 - rows};
+      int64_t split = splits[n % 5];
+      if (split == 0 || split <= -rows) split = inputs;
+      compare_linear(batch, rows, outputs, inputs, split, gap, one, op);
+    }
+  }
+  // Drawn sizes and splits.
+  const auto drawn = [](int64_t low, int64_t high) {
+    return low + int64_t(generator() % uint64_t(high - low + 1));
+  };
+  for (int n = 0; n < 12; n++) {
+    const int64_t rows = drawn(1, 40), outputs = drawn(1, 40), inputs = drawn(1, 140);
+    int64_t split = drawn(1 - rows, inputs);
+    if (split == 0) split = inputs;
+    compare_linear(drawn(1, 10), rows, outputs, inputs, split, drawn(0, 3), n % 2 == 0, ops[n % 4]);
+  }
+  // Long sums.
+  compare_linear(1, 1, 2, 10000, 9999, 0, false, -1);
+  compare_linear(1, 10000, 2, 1, -1, 1, false, 12);
+  compare_linear(1, 2, 10000, 1, 1, 0, false, -1);
+}
+
 inline void compare_all() {
   compare_convert();
   for (const char* name : {"halo8", "halo16", "halo32", "halo64"}) compare_halo(name);
@@ -596,6 +672,7 @@ inline void compare_all() {
   compare_rows();
   compare_traced();
   compare_chains();
+  compare_products();
   compare_forms("argmax_rows", {33, 6, 7}, {},
                 [](Buffers& b) { b[2][0] = b[2][8] = as_word(NAN), b[2][15] = b[2][16]; });
   for (int64_t apart : {1, 2})
@@ -680,8 +757,10 @@ inline void compare_all() {
           b[1][size_t(rows * 12 + i)] = i == 3 ? UINT32_MAX : uint32_t(i * 5);
       });
   for (int64_t trans = 0; trans < 4; trans++)
-    for (const auto& s : {Words{1, 1, 1}, Words{13, 17, 19}, Words{16, 8, 33}, Words{6, 2, 5}}) {
+    for (const auto& s : {Words{1, 1, 1}, Words{13, 17, 19}, Words{16, 8, 33}, Words{6, 2, 5},
+                          Words{17, 33, 130}}) {
       const int64_t m = s[0], n = s[1], k = s[2];
+      if (brief && k == 130 && trans != 1) continue;
       for (double beta : {0.0, 0.5})
         compare_forms(
             "gemm", {trans & 1, trans >> 1, m, n, k, std::max(m, k) + 1, std::max(n, k) + 2, n + 3},

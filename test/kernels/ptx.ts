@@ -213,6 +213,11 @@ function instructionOf(instruction: string, returned: string | undefined): strin
         ? arithmetic(sign)
         : refuse();
     }
+    case 'fma':
+      // fmaf() rounds once, with or without an instruction of the CPU for it.
+      return is('rn.f32')
+        ? into(`fmaf(${value(a, 'f32')}, ${value(b, 'f32')}, ${value(c, 'f32')})`)
+        : refuse();
     case 'mad': {
       const unsigned = typed(type).replace('s', 'u');
       const [x, y, z] = [value(a, unsigned), value(b, unsigned), value(c, unsigned)];

@@ -69,6 +69,7 @@ const sources = {
     'test/native/kernels_learners.cpp',
     'test/native/kernels_batched.cpp',
     'test/native/kernels_overlap.cpp',
+    'test/native/kernels_products.cpp',
     'test/native/kernels_traced.cpp',
     ...kernels,
   ],

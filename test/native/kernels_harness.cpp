@@ -24,11 +24,11 @@
 // The form that devices compile of these kernels, compiled for the host. The registry has other
 // host forms of them.
 namespace device_form {
-#include "kernels/functions.gk"
-#include "kernels/unary.gk"
-
 #include "kernels/halo.gk"
-#include "kernels/product.gk"
+
+// In kernels_products.cpp.
+void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b, int64_t m,
+          int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc, float alpha, float beta);
 }  // namespace device_form
 
 namespace {
@@ -937,7 +937,7 @@ int main(int count, char**) {
   test_gemm(count > 1), test_activations(), test_columns(), test_order_of_sums(), test_grids(),
       test_convert(), test_rows(), test_flat(), test_learners(), test_goal_reward(), test_td(),
       test_random(), test_halo(), test_refusals(), test_test_kernels(), test_ops(), test_traced(),
-      test_overlap(), test_batched();
+      test_overlap(), test_batched(), test_products_and_layers();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(),
               failures.load());
   return failures > 0;

@@ -100,3 +100,4 @@ void test_traced();
 void test_overlap();
 void test_learners();
 void test_batched();
+void test_products_and_layers();
