@@ -181,6 +181,11 @@ const alike: typeof all = [
   ...[-1, 12, 13].map(
     (op) => ['bias_act_batched', [3, rows, columns, 54, 54, 2000, 2000, 53, op]] as const,
   ),
+  // Products are compared only with themselves.
+  ['linear_act', [2, rows, 17, 19, 4, 18, 5, 16, rows * 18 + 1, rows * 16, 17 * 20 + 5, 12]],
+  ['linear_act', [1, rows, 17, 19, -30, 18, 20, 21, 0, 0, 0, 9]],
+  ['linear_backward', [2, rows, 19, 17, 20, 18, 20, rows * 19 + 3, rows * 18, 340, rows * 20, 12]],
+  ['linear_gradients', [2, 17, 19, rows, -30, 18, 20, 21, rows * 18, rows * 20, 17 * 20 + 5]],
 ];
 
 const cases = (of: typeof all) =>

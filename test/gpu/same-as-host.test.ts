@@ -1,7 +1,7 @@
 /**
  * Compares a device with the CPU device. Kernels that add in a fixed order must give the same bits
- * (any NaN equals any NaN), and matrix products must be within their error bound. Batches must be
- * equal, and a training run equal within rounding. If the tested device is the CPU device or a
+ * (any NaN equals any NaN). Matrix products must be within their error bound, and those of kernels
+ * must have the bits of sums in the written order. Batches must be equal, and a training run equal within rounding. If the tested device is the CPU device or a
  * software driver, everything must be exact.
  */
 import { expect } from 'chai';
@@ -17,6 +17,7 @@ import {
 } from '../../src/index.ts';
 import { randomBatch } from '../learner/dqn-reference.ts';
 import { expectClose, flat, randomRows } from '../learner/reference.ts';
+import { sumOfProducts } from '../rig/fused.ts';
 import { launchAnything } from '../rig/launch.ts';
 import { firstDifference } from '../rig/same-bits.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
@@ -148,6 +149,207 @@ describe(`${DEVICE} against ${HOST}`, () => {
           }
         }
       }
+    });
+  }
+
+  /**
+   * A layer of two members with gaps between rows and between members. Its input is in two tensors,
+   * and `split` has the meaning of the kernels.
+   */
+  const layers = [
+    { rows: 17, outputs: 33, inputs: 65, split: 65 },
+    { rows: 33, outputs: 16, inputs: 130, split: 1 },
+    { rows: 65, outputs: 31, inputs: 17, split: -64 },
+    { rows: 130, outputs: 15, inputs: 1, split: -1 },
+    { rows: 1, outputs: 1, inputs: 10_000, split: 9999 },
+  ] as const;
+  for (const { rows, outputs, inputs, split } of layers) {
+    const batch = 2;
+    const [xRows, x2Rows] = split < 0 ? [-split, rows + split] : [rows, rows];
+    const [xColumns, x2Columns] = split < 0 ? [inputs, inputs] : [split, inputs - split];
+    const [xStride, x2Stride, yStride] = [xColumns + 1, x2Columns + 2, outputs + 3];
+    const xBatch = Math.max(xRows * xStride, x2Rows * x2Stride) + 1;
+    const [yBatch, pBatch] = [rows * yStride + 1, outputs * inputs + outputs + 2];
+    const x = random(batch * xBatch, 1);
+    const x2 = random(batch * xBatch, 2);
+    const parameters = random(batch * pBatch, 3);
+    const bias = parameters.slice(outputs * inputs);
+    const dy = random(batch * yBatch, 4);
+    const input = (p: number, i: number, k: number) => {
+      const second = split < 0 ? i >= -split : k >= split;
+      const [row, column] = split < 0 ? [i + split, k] : [i, k - split];
+      return second ? x2[p * xBatch + row * x2Stride + column]! : x[p * xBatch + i * xStride + k]!;
+    };
+
+    /**
+     * Launches on both devices. Elements `at(p, i, j)` of tensor `which` must be the sums of `n`
+     * products and then `rest`. The CPU device adds in another order.
+     */
+    async function compare(
+      kernel: string,
+      launch: LaunchCase,
+      which: number,
+      sizes: readonly [members: number, rows: number, columns: number, n: number],
+      at: (p: number, i: number, j: number) => number,
+      terms: (p: number, i: number, j: number) => (k: number) => readonly [number, number],
+      rest: (sum: number, p: number, i: number, j: number) => number = (sum) => sum,
+    ): Promise<TypedArray[]> {
+      const got = await launched(device, kernel, launch);
+      const same = await launched(host, kernel, launch);
+      if (EXACT) got.forEach((each, i) => void expectSameBits(each, same[i]!, `${kernel}, ${i}`));
+      const want = (launch.tensors[which] as Float32Array).slice();
+      const [members, height, width, n] = sizes;
+      for (let p = 0; p < members; p++)
+        for (let i = 0; i < height; i++)
+          for (let j = 0; j < width; j++) {
+            const of = terms(p, i, j);
+            const sum = sumOfProducts(
+              n,
+              (k) => of(k)[0],
+              (k) => of(k)[1],
+            );
+            const here = at(p, i, j);
+            want[here] = Math.fround(rest(sum, p, i, j));
+            let size = 1;
+            for (let k = 0; k < n; k++) size += Math.abs(of(k)[0] * of(k)[1]);
+            const off = Math.abs((same[which] as Float32Array)[here]! - want[here]!);
+            const allowed = 2.02 * (n + 3) * unit * size * members;
+            if (!(off <= allowed))
+              expect.fail(`${HOST}: ${kernel}[${p}, ${i}, ${j}] is off by ${off} of ${allowed}`);
+          }
+      // Elements between rows keep their values.
+      if (!EXACT) expectSameBits(got[which]!, want, `${kernel}, tensor ${which}, as sums in order`);
+      return got;
+    }
+
+    const title = `of ${rows} × ${inputs} × ${outputs} with split ${split}`;
+    it(`linear_act ${title} adds in the order of devices, and applies every function as unary`, async () => {
+      const [y, z] = [random(batch * yBatch, 5), random(batch * yBatch, 6)];
+      const wholes = [batch, rows, outputs, inputs, split, yStride, xStride, x2Stride];
+      for (const op of inputs > 1000 ? [-1] : [-1, 9, 12, 13, 18]) {
+        const launch: LaunchCase = {
+          tensors: [y, z, x, x2, parameters, bias],
+          wholes: [...wholes, yBatch, xBatch, pBatch, op],
+        };
+        const [gotY, gotZ] = (await compare(
+          'linear_act',
+          launch,
+          1,
+          [batch, rows, outputs, inputs],
+          (p, i, j) => p * yBatch + i * yStride + j,
+          (p, i, j) => (k) => [input(p, i, k), parameters[p * pBatch + j * inputs + k]!],
+          (sum, p, _i, j) => sum + bias[p * pBatch + j]!,
+        )) as [Float32Array, Float32Array];
+        for (let p = 0; p < batch; p++) {
+          const member = gotZ.subarray(p * yBatch, p * yBatch + rows * yStride);
+          const [want] = await launched(device, op < 0 ? 'copy2d' : 'unary', {
+            tensors: [y.slice(p * yBatch, p * yBatch + rows * yStride), member.slice()],
+            wholes: [rows, outputs, yStride, yStride, ...(op < 0 ? [] : [op])],
+          });
+          expectSameBits(gotY.subarray(p * yBatch, p * yBatch + rows * yStride), want!, `op ${op}`);
+        }
+      }
+    });
+
+    it(`linear_backward ${title} adds in the order of devices, and the members if told`, async () => {
+      const [wStride, out] = [inputs + 2, random(batch * rows * inputs + 9, 7)];
+      const weight = random(batch * outputs * wStride, 8);
+      const y = random(batch * rows * inputs, 9);
+      const terms = (p: number, i: number, j: number) => (k: number) =>
+        [dy[p * yBatch + i * yStride + k]!, weight[(p * outputs + k) * wStride + j]!] as const;
+      const sizes = [rows, inputs, outputs, wStride, yStride, inputs];
+      const after = [yBatch, outputs * wStride, rows * inputs];
+      const launch = (dxBatch: number, op: number): LaunchCase => ({
+        tensors: [out, dy, weight, y],
+        wholes: [batch, ...sizes, dxBatch, ...after, op],
+      });
+      const at = (p: number, i: number, j: number) => (p * rows + i) * inputs + j;
+      const all = [batch, rows, inputs, outputs] as const;
+      await compare('linear_backward', launch(rows * inputs, -1), 0, all, at, terms);
+      await compare(
+        'linear_backward',
+        launch(rows * inputs, 12),
+        0,
+        all,
+        at,
+        terms,
+        (sum, ...of) => (y[at(...of)]! > 0 ? sum : 0),
+      );
+      await compare(
+        'linear_backward',
+        launch(rows * inputs, 9),
+        0,
+        all,
+        at,
+        terms,
+        (sum, ...of) => {
+          const t = y[at(...of)]!;
+          return sum * Math.fround(1 - Math.fround(t * t));
+        },
+      );
+      const first = (i: number, j: number) =>
+        sumOfProducts(
+          outputs,
+          (k) => terms(0, i, j)(k)[0],
+          (k) => terms(0, i, j)(k)[1],
+        );
+      await compare(
+        'linear_backward',
+        launch(0, -1),
+        0,
+        [1, rows, inputs, outputs],
+        at,
+        (_, i, j) => terms(1, i, j),
+        (sum, _, i, j) => first(i, j) + sum,
+      );
+    });
+
+    it(`linear_gradients ${title} adds in the order of devices`, async () => {
+      const gradients = random(batch * pBatch, 10);
+      const launch: LaunchCase = {
+        tensors: [gradients, gradients.slice(outputs * inputs), dy, x, x2],
+        wholes: [batch, outputs, inputs, rows, split, yStride, xStride, x2Stride].concat([
+          yBatch,
+          xBatch,
+          pBatch,
+        ]),
+      };
+      const of = (p: number, i: number, j: number) => dy[p * yBatch + i * yStride + j]!;
+      await compare(
+        'linear_gradients',
+        launch,
+        0,
+        [batch, outputs, inputs, rows],
+        (p, j, k) => p * pBatch + j * inputs + k,
+        (p, j, k) => (i) => [of(p, i, j), input(p, i, k)],
+      );
+      await compare(
+        'linear_gradients',
+        launch,
+        1,
+        [batch, outputs, 1, rows],
+        (p, j) => p * pBatch + j,
+        (p, j) => (i) => [of(p, i, j), 1],
+      );
+    });
+
+    it(`gemm_batched ${title} adds in the order of devices`, async () => {
+      const launch: LaunchCase = {
+        tensors: [random(batch * yBatch, 11), random(rows * inputs, 12), parameters],
+        wholes: [0, 1, batch, rows, outputs, inputs, inputs, inputs, yStride, 0, pBatch, yBatch],
+        reals: [-0.75, 0.5],
+      };
+      const [c, a] = launch.tensors as [Float32Array, Float32Array];
+      const at = (p: number, i: number, j: number) => p * yBatch + i * yStride + j;
+      await compare(
+        'gemm_batched',
+        launch,
+        0,
+        [batch, rows, outputs, inputs],
+        at,
+        (p, i, j) => (k) => [a[i * inputs + k]!, parameters[p * pBatch + j * inputs + k]!],
+        (sum, ...here) => Math.fround(0.5 * c[at(...here)]!) + Math.fround(-0.75 * sum),
+      );
     });
   }
 
