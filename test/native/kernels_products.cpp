@@ -313,8 +313,8 @@ void test_layers() {
   layer_case({1, 2, 10000, 1, 1, 0, false, -1});
 }
 
-// A piece that is not full must end at the last term. If a term of 0 followed, a sum of −0 would be
-// +0, and NaN or infinity in the memory behind it would change the sum.
+// A sum that began with +0 is never −0. An infinite last term is a term once, and not another one
+// times zero.
 void test_ends() {
   const Floats x(1), weight(1), bias(1), y(1);
   x[0] = 1e-30f, weight[0] = -1e-30f, bias[0] = -0.0f;
