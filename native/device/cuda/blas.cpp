@@ -32,14 +32,24 @@ std::vector<std::string> paths_of(const std::string& list) {
   return paths;
 }
 
-std::array<int64_t, 9> kind_of(const KernelArgs& args) {
-  std::array<int64_t, 9> kind;
-  std::copy_n(args.whole, 8, kind.begin());
-  kind[8] = args.real[1] != 0;
-  return kind;
-}
+bool is_batch(const Kernel& kernel) { return std::strcmp(kernel.name, "gemm_batched") == 0; }
+
+// The most products that one call of the library computes. The limit keeps the number within the
+// limits of a grid, as the library may use one dimension of the grid for the batch.
+constexpr int64_t max_batch = 65'535;
 
 }  // namespace
+
+bool Blas::runs(const Kernel& kernel) const {
+  if (kernel.module) return false;
+  return std::strcmp(kernel.name, "gemm") == 0 || (batches_ && is_batch(kernel));
+}
+
+Blas::Product Blas::kind_of(const Kernel& kernel, const KernelArgs& args) {
+  Product kind{is_batch(kernel), args.real[1] != 0};
+  std::copy_n(args.whole, kernel.wholes, kind.begin() + 2);
+  return kind;
+}
 
 // Tries the newest library first. If a library does not work with this driver, tries the next older
 // one.
@@ -72,7 +82,8 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
                       library.symbol<decltype(Calls::get_version)>("cublasGetVersion_v2"),
                       library.symbol<decltype(Calls::set_stream)>("cublasSetStream_v2"),
                       library.symbol<decltype(Calls::set_workspace)>("cublasSetWorkspace_v2"),
-                      library.symbol<decltype(Calls::sgemm)>("cublasSgemm_v2")};
+                      library.symbol<decltype(Calls::sgemm)>("cublasSgemm_v2"),
+                      library.symbol<decltype(Calls::sgemm_batched)>("cublasSgemmStridedBatched")};
     const bool complete =
         calls.create && calls.get_version && calls.set_stream && calls.set_workspace && calls.sgemm;
     void* handle = nullptr;
@@ -88,8 +99,12 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
       std::unique_ptr<Blas> made(
           new Blas(device, calls, handle,
                    "cuBLAS " + blas_version_text(version) + " (" + library.name + ")"));
-      const std::string wrong = made->wrong_product();
-      if (wrong.empty()) return made;
+      const std::string wrong = made->wrong_product(false);
+      if (wrong.empty()) {
+        // Without batches, `gemm_batched` runs on Hotslot's own kernel.
+        made->batches_ = calls.sgemm_batched && made->wrong_product(true).empty();
+        return made;
+      }
       why += (why.empty() ? "" : "; ") + library.name + " does not multiply here: " + wrong;
     } else {
       why += (why.empty() ? "" : "; ") + library.name +
@@ -99,7 +114,7 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
   return nullptr;
 }
 
-std::string Blas::wrong_product() {
+std::string Blas::wrong_product(bool batched) {
   // The matrices contain small whole numbers, so the sums are exact in every precision.
   constexpr int n = 32;
   constexpr size_t bytes = n * n * sizeof(float), room = 4u << 20;
@@ -120,9 +135,16 @@ std::string Blas::wrong_product() {
     driver.check(driver.call.memcpy_htod_async, on_b, static_cast<const void*>(b.data()), bytes,
                  stream);
     KernelArgs args{};
-    for (int i = 2; i < 8; ++i) args.whole[i] = n;
     args.real[0] = 1;
-    gemm(stream, at, args, on_c, on_a, on_b, room);
+    // The batch has two products. Each multiplies half of the rows of A by the same B.
+    const int64_t one[] = {0, 0, n, n, n, n, n, n},
+                  two[] = {0, 0, 2, n / 2, n, n, n, n, n, n * n / 2, 0, n * n / 2};
+    if (batched)
+      std::copy(std::begin(two), std::end(two), args.whole);
+    else
+      std::copy(std::begin(one), std::end(one), args.whole);
+    const DevicePtr matrices[] = {on_c, on_a, on_b};
+    multiply(stream, at, room, *find_kernel(batched ? "gemm_batched" : "gemm"), args, matrices);
     driver.check(driver.call.memcpy_dtoh_async, static_cast<void*>(c.data()), on_c, bytes, stream);
     driver.check(driver.call.stream_synchronize, stream);
     for (int row = 0; row < n && wrong.empty(); ++row)
@@ -147,16 +169,16 @@ size_t Blas::workspace_bytes() const {
   return device_.capability() >= 120 ? 12 * mib : device_.capability() >= 90 ? 32 * mib : 4 * mib;
 }
 
-void Blas::rehearse(const KernelArgs& args) {
+void Blas::rehearse(const Kernel& kernel, const KernelArgs& args) {
   {
     std::lock_guard guard(lock_);
-    if (made_.count(kind_of(args))) return;
+    if (made_.count(kind_of(kernel, args))) return;
   }
   try {
     std::thread elsewhere([&] {
       try {
         Launch launch;
-        launch.kernel = find_kernel("gemm");
+        launch.kernel = &kernel;
         launch.args = args;
         Reach reach[max_pointers];
         launch.kernel->need(args, reach);
@@ -188,10 +210,17 @@ void Blas::check(int status, const char* call) const {
               "HOTSLOT_CUBLAS=none runs matrix products on Hotslot's own kernel");
 }
 
-void Blas::gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args, DevicePtr c,
-                DevicePtr a, DevicePtr b, size_t workspace_room) {
-  const auto whole = [&](int i) { return int(args.whole[i]); };
+void Blas::multiply(StreamHandle stream, DevicePtr workspace, size_t workspace_room,
+                    const Kernel& kernel, const KernelArgs& args, const DevicePtr* at) {
+  const bool batched = is_batch(kernel);
+  // The whole arguments that both kernels have: m, n, k, lda, ldb and ldc.
+  const int64_t* const sizes = args.whole + (batched ? 3 : 2);
+  const auto size = [&](int i) { return int(sizes[i]); };
+  const int trans_a = int(args.whole[0]), trans_b = int(args.whole[1]);
   const float alpha = float(args.real[0]), beta = float(args.real[1]);
+  const auto matrix = [&](int i, int64_t offset = 0) {
+    return reinterpret_cast<float*>(at[i] + uint64_t(offset) * sizeof(float));
+  };
   // cuBLAS may load a kernel at this call. Inside a capture the driver allows that only in relaxed
   // mode.
   const RelaxedCaptureMode relaxed(device_.driver);
@@ -200,11 +229,21 @@ void Blas::gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args
   check(calls_.set_workspace(handle_, reinterpret_cast<void*>(workspace), workspace_room),
         "cublasSetWorkspace");
   // cuBLAS is column-major, so this computes Cᵀ = Bᵀ·Aᵀ to get the row-major C = A·B.
-  check(calls_.sgemm(handle_, whole(1), whole(0), whole(3), whole(2), whole(4), &alpha,
-                     reinterpret_cast<const float*>(b), whole(6), reinterpret_cast<const float*>(a),
-                     whole(5), &beta, reinterpret_cast<float*>(c), whole(7)),
-        "cublasSgemm");
-  made_.insert(kind_of(args));
+  if (!batched) {
+    check(calls_.sgemm(handle_, trans_b, trans_a, size(1), size(0), size(2), &alpha, matrix(2),
+                       size(4), matrix(1), size(3), &beta, matrix(0), size(5)),
+          "cublasSgemm");
+  } else {
+    const int64_t batch = args.whole[2], a_batch = args.whole[9], b_batch = args.whole[10],
+                  c_batch = args.whole[11];
+    for (int64_t p = 0; p < batch; p += max_batch)
+      check(calls_.sgemm_batched(handle_, trans_b, trans_a, size(1), size(0), size(2), &alpha,
+                                 matrix(2, p * b_batch), size(4), b_batch, matrix(1, p * a_batch),
+                                 size(3), a_batch, &beta, matrix(0, p * c_batch), size(5), c_batch,
+                                 int(std::min(batch - p, max_batch))),
+            "cublasSgemmStridedBatched");
+  }
+  made_.insert(kind_of(kernel, args));
 }
 
 }  // namespace hotslot::cuda

@@ -24,17 +24,20 @@ class Blas {
   size_t workspace_bytes() const;
 
   const std::string& provider() const { return provider_; }
-  // Runs the kernel `gemm` with these arguments. `c`, `a` and `b` are addresses on the device. The
-  // caller has made the device's context current.
-  void gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args, DevicePtr c,
-            DevicePtr a, DevicePtr b, size_t workspace_room);
+  // Returns whether the library runs the kernel: `gemm`, and `gemm_batched` if the library can
+  // multiply batches.
+  bool runs(const Kernel& kernel) const;
+  // Runs such a kernel with these arguments. `at` has the addresses of C, A and B on the device.
+  // The caller has made the device's context current.
+  void multiply(StreamHandle stream, DevicePtr workspace, size_t workspace_room,
+                const Kernel& kernel, const KernelArgs& args, const DevicePtr* at);
   // Runs a product of the same kind (see `made_`) before a capture contains one, unless the library
   // has run such a product. At the first product of a kind, the library loads a kernel and waits
   // for all work. Inside a capture, this wait may fail.
   //
   // The product runs in another thread, which has no capture. It uses the device's own stream and
   // scratch memory.
-  void rehearse(const KernelArgs& args);
+  void rehearse(const Kernel& kernel, const KernelArgs& args);
 
   // cuBLAS's functions. Its matrices are column-major.
   struct Calls {
@@ -44,22 +47,30 @@ class Blas {
     int (*set_workspace)(void*, void*, size_t);
     int (*sgemm)(void*, int, int, int, int, int, const float*, const float*, int, const float*, int,
                  const float*, float*, int);
+    // Null in libraries that cannot multiply batches.
+    int (*sgemm_batched)(void*, int, int, int, int, int, const float*, const float*, int, long long,
+                         const float*, int, long long, const float*, float*, int, long long, int);
   };
 
  private:
   Blas(CudaDevice& device, const Calls& calls, void* handle, std::string provider)
       : device_(device), calls_(calls), handle_(handle), provider_(std::move(provider)) {}
-  // Multiplies two matrices, and returns what is wrong with the result, or "". This check is needed
-  // because a library may start even if it has no kernels for the GPU.
-  std::string wrong_product();
+  // Multiplies two matrices by `gemm` or by `gemm_batched`, and returns what is wrong with the
+  // result, or "". This check is needed because a library may start even if it has no kernels for
+  // the GPU.
+  std::string wrong_product(bool batched);
   void check(int status, const char* call) const;
   CudaDevice& device_;
   const Calls calls_;
   void* const handle_;
   const std::string provider_;
+  bool batches_ = false;  // whether the library multiplies batches
   std::mutex lock_;
-  std::set<std::array<int64_t, 9>>
-      made_;  // kinds of products that have run: their whole arguments, and whether they add to C
+  // Kinds of products that have run: whether they are batches, whether they add to C, and their
+  // whole arguments.
+  using Product = std::array<int64_t, 2 + max_wholes>;
+  static Product kind_of(const Kernel& kernel, const KernelArgs& args);
+  std::set<Product> made_;
 };
 
 }  // namespace hotslot::cuda

@@ -13,7 +13,7 @@ CudaMemory& memory_of(const Span& span) { return static_cast<CudaMemory&>(*span.
 DevicePtr on_device(const Span& span) { return memory_of(span).on_device + span.offset; }
 
 bool is_product(const Kernel& kernel) {
-  return !kernel.module && std::strcmp(kernel.name, "gemm") == 0;
+  return !kernel.module && std::strncmp(kernel.name, "gemm", 4) == 0;
 }
 
 // Returns whether both halves of an eight-byte pattern are equal. The driver cannot set other
@@ -95,8 +95,9 @@ void CudaStream::do_prepare(Work& work, const char* call) {
       for (auto& span : work.launch.spans) require_reachable(span, call);
       // The workspace becomes part of the work, so a graph keeps the workspace of its products
       // alive.
-      if (Blas* const blas = is_product(*work.launch.kernel) ? device_.blas() : nullptr) {
-        if (capturing()) blas->rehearse(work.launch.args);
+      if (Blas* const blas = is_product(*work.launch.kernel) ? device_.blas() : nullptr;
+          blas && blas->runs(*work.launch.kernel)) {
+        if (capturing()) blas->rehearse(*work.launch.kernel, work.launch.args);
         work.from = Span{workspace(), 0, blas->workspace_bytes()};
       } else
         device_.function(*work.launch.kernel);
@@ -231,8 +232,8 @@ void CudaStream::issue_kernel(const Work& work) {
   for (auto& span : work.launch.spans) pointers.push_back(on_device(span));
   if (!work.from.memory)
     return run(*work.launch.kernel, work.launch.args, pointers, work.launch.output());
-  device_.blas()->gemm(raw_->handle, memory_of(work.from).on_device, work.launch.args, pointers[0],
-                       pointers[1], pointers[2], work.from.bytes);
+  device_.blas()->multiply(raw_->handle, memory_of(work.from).on_device, work.from.bytes,
+                           *work.launch.kernel, work.launch.args, pointers.data());
 }
 
 // Launches a kernel. Its arguments are pointers, then whole numbers, then reals as floats.
