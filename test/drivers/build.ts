@@ -55,13 +55,17 @@ const unchecked = (sanitizer: string, source: string) =>
     ? ['-fno-sanitize=null,alignment,vptr']
     : [];
 
-/** Names of the software drivers. 'hip-old' has only the calls of ROCm 5.2. */
+/**
+ * Names of the software drivers. 'hip-old' has only the calls of ROCm 5.2. 'cublas-old' has neither
+ * batches nor math modes.
+ */
 export type SoftwareDriver =
   | 'level_zero'
   | 'cuda'
   | 'hip'
   | 'hip-old'
   | 'cublas'
+  | 'cublas-old'
   | 'nvrtc'
   | 'hiprtc';
 
@@ -86,6 +90,12 @@ const drivers: Record<
   // Libraries that tests load in addition to a software driver. They contain no kernels and no
   // JavaScript functions (addon.hpp).
   cublas: { file: 'libcublas.so.13', source: 'test/drivers/cublas.cpp', defines: [], device: [] },
+  'cublas-old': {
+    file: 'libcublas.so.11',
+    source: 'test/drivers/cublas.cpp',
+    defines: ['-DHOTSLOT_SOFTWARE_CUBLAS_OLD'],
+    device: [],
+  },
   nvrtc: { file: 'libnvrtc.so.13', source: 'test/drivers/nvrtc.cpp', defines: [], device: [] },
   hiprtc: {
     file: 'libhiprtc.so.6',
@@ -304,7 +314,7 @@ export function unitsOfDriver(driver: SoftwareDriver, sanitizer = ''): Unit[] {
   const kernels = readdirSync(join(root, 'native/kernels'))
     .filter((name) => name.endsWith('.cpp'))
     .map((name) => `native/kernels/${name}`);
-  const library = driver === 'cublas' || driver === 'nvrtc' || driver === 'hiprtc';
+  const library = ['cublas', 'cublas-old', 'nvrtc', 'hiprtc'].includes(driver);
   const shared = library
     ? []
     : [...kernels, ...device.filter((path) => existsSync(join(root, path)))];

@@ -72,7 +72,62 @@ const Kernel* last_move_first() {
   return &reversed;
 }
 
+// Returns a float with the 10 explicit mantissa bits of TF32. Rounds to the nearest, and ties to
+// even. Infinities and NaN stay.
+inline float rounded_to_tf32(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  if ((bits & 0x7f800000u) == 0x7f800000u) return x;
+  bits += 0xfffu + (bits >> 13 & 1u);
+  bits &= ~0x1fffu;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+// Returns `gemm` or `gemm_batched` with operands that are rounded to TF32, which the tests' cuBLAS
+// launches. Each product gets rounded copies of A and B.
+template <bool batched>
+const Kernel* in_tf32() {
+  static const Kernel* const one = find_kernel("gemm");
+  static const Kernel rounding = [] {
+    Kernel kernel = *find_kernel(batched ? "gemm_batched" : "gemm");
+    kernel.run = [](const KernelArgs* given) -> const char* {
+      const int64_t* const sizes = given->whole + (batched ? 3 : 2);
+      const int64_t m = sizes[0], n = sizes[1], k = sizes[2], batch = batched ? given->whole[2] : 1;
+      for (int64_t p = 0; p < batch; ++p) {
+        KernelArgs args = *given;
+        std::copy(sizes, sizes + 6, args.whole + 2);
+        std::vector<float> copies[2];
+        for (int i = 0; i < 2; ++i) {
+          const bool transposed = given->whole[i] != 0;
+          const int64_t rows = i == 0       ? (transposed ? k : m)
+                               : transposed ? n
+                                            : k,
+                        columns = i == 0       ? (transposed ? m : k)
+                                  : transposed ? k
+                                               : n;
+          const auto* from = static_cast<const float*>(given->pointer[1 + i]) +
+                             (batched ? p * given->whole[9 + i] : 0);
+          for (int64_t row = 0; row < rows; ++row)
+            for (int64_t column = 0; column < columns; ++column)
+              copies[i].push_back(rounded_to_tf32(from[row * sizes[3 + i] + column]));
+          args.pointer[1 + i] = copies[i].data();
+          args.whole[5 + i] = columns;
+        }
+        args.pointer[0] =
+            static_cast<float*>(given->pointer[0]) + (batched ? p * given->whole[11] : 0);
+        if (const char* failed = one->run(&args)) return failed;
+      }
+      return nullptr;
+    };
+    return kernel;
+  }();
+  return &rounding;
+}
+
 inline const Kernel* form_of(const std::string& name) {
+  if (name == "gemm_tf32") return in_tf32<false>();
+  if (name == "gemm_batched_tf32") return in_tf32<true>();
   if (name == "halo8") return last_move_first<8>();
   if (name == "halo16") return last_move_first<16>();
   if (name == "halo32") return last_move_first<32>();
