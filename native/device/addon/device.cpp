@@ -22,8 +22,14 @@ Napi::Value list_devices(Info info) {
   return list;
 }
 
+// openDevice(name, products): `products` is 'float32', 'tf32' or undefined.
 Napi::Value open_device(Info info) {
-  const OpenDevice& open = Core::instance().open(info[0].As<Napi::String>().Utf8Value());
+  std::optional<Products> products;
+  if (info[1].IsString())
+    products = info[1].As<Napi::String>().Utf8Value() == name_of(Products::tf32)
+                   ? Products::tf32
+                   : Products::float32;
+  const OpenDevice& open = Core::instance().open(info[0].As<Napi::String>().Utf8Value(), products);
   try {
     open.device->prepare();  // not under the core's mutex, because it may take seconds
     own(info).opened(open.handle);
@@ -55,6 +61,7 @@ Napi::Value device_traits(Info info) {
   out.Set("movesPages", traits.moves_pages);
   out.Set("submitter", traits.submitter);
   out.Set("matrixProducts", traits.matrix_products);
+  out.Set("products", name_of(traits.products));
   return out;
 }
 

@@ -12,7 +12,7 @@ Core& Core::instance() {
   return *core;
 }
 
-const OpenDevice& Core::open(const std::string& name) {
+const OpenDevice& Core::open(const std::string& name, std::optional<Products> products) {
   const auto [family, index] = resolve(name);
   const std::string wanted = family->name + (":" + std::to_string(index));
   std::lock_guard lock(mutex_);
@@ -28,12 +28,49 @@ const OpenDevice& Core::open(const std::string& name) {
     device.take();
   }
   OpenDevice& open = known->second;
+  choose(open, products);
   if (open.users == 0) {
     renew_default(open);
     open.device->in_use = true;
   }
   open.users++;
   return open;
+}
+
+// Sets the precision of matrix products, or throws if the device cannot have it. The caller holds
+// the mutex.
+//
+// Each stream keeps the precision with which it was created, so streams that a program left open
+// compute as before. The default stream lives as long as the process, so it is replaced.
+void Core::choose(OpenDevice& open, std::optional<Products> products) {
+  Device& device = *open.device;
+  const bool used = open.users > 0 || open.captures;
+  const Products now = device.products, wanted = products.value_or(used ? now : Products::float32);
+  if (wanted == now) return;
+  const std::string name = device.family + (":" + std::to_string(device.index));
+  try {
+    if (wanted == Products::tf32)
+      if (const std::string why = device.why_not_tf32(); !why.empty())
+        throw unavailable("products: ", name, " cannot multiply in 'tf32': ", why,
+                          "; use 'float32'");
+    if (used)
+      throw state_busy("products: ", name, " is open in this process with '", name_of(now),
+                       "', got '", name_of(wanted),
+                       "'; close it everywhere first, or omit products");
+    if (thread_captures())
+      throw state_capture("products: '", name_of(wanted), "' needs another default stream of ",
+                          name,
+                          ", which cannot be created inside a capture; open the device before "
+                          "the capture begins");
+    device.products = wanted;
+    const double before = open.stream;
+    open.stream = handles.add(device.create_stream(0));
+    handles.retire(before);
+  } catch (...) {
+    device.products = now;
+    if (!used) device.in_use = false;
+    throw;
+  }
 }
 
 // Replaces the default stream if it failed. Called when a thread opens a device that no thread had

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "device/core/api.h"
@@ -28,7 +29,11 @@ class Core {
   std::vector<DeviceFacts> list();
   // Opens a device. If the device is open already, only counts the call. The device stays in use
   // until close() has undone every call of open().
-  const OpenDevice& open(const std::string& name);
+  //
+  // `products` is the precision of matrix products. It holds while the device is in use: a call
+  // without it gets the precision in use, and a call with another one throws. The first call
+  // chooses for the others. Its default is float32.
+  const OpenDevice& open(const std::string& name, std::optional<Products> products = {});
   // Undoes `times` calls of open(). If no thread has the device open afterward, frees its
   // belongings. With 0, only does the latter.
   void close(double device, int times = 1);
@@ -88,6 +93,7 @@ class Core {
   static std::pair<const Family*, int> resolve(const std::string& name);
   OpenDevice& of(double device);
   void renew_default(OpenDevice& open);
+  void choose(OpenDevice& open, std::optional<Products> products);
   void end_scope(OpenDevice& open);
   std::mutex mutex_;
   std::condition_variable left_;

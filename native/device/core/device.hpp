@@ -194,6 +194,9 @@ class Stream : public Object {
   Stream(Device& device, Ref<void> hold);
   ~Stream() override;
   Device& device;
+  // The precision of the stream's matrix products, which is the device's when the stream is
+  // created.
+  Products products;
   // With `external`, a record inside a capture is a node, and every replay records the event anew.
   // Without `external`, the record only marks a position in the capture.
   void record(const Ref<Event>& event, bool external);
@@ -272,6 +275,13 @@ class Device : public Object {
   const int index;
   // Whether a thread has the device open. If so, the device caches freed memory.
   std::atomic<bool> in_use{true};
+  // The precision of matrix products of streams that are created from now on. Core sets it while no
+  // thread has the device open.
+  std::atomic<Products> products{Products::float32};
+  // Returns why the device cannot multiply in TF32, or "" if it can. May load a library.
+  virtual std::string why_not_tf32() {
+    return "TF32 products need an NVIDIA GPU of compute capability 8.0 or newer, and cuBLAS";
+  }
   virtual DeviceTraits traits() = 0;
   virtual MemoryInfo memory_info() = 0;
   virtual Ref<Stream> create_stream(int priority) = 0;

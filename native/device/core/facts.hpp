@@ -13,6 +13,12 @@ struct MemoryInfo {
   uint64_t total, free;
 };
 
+// How a device multiplies matrices: in float32, or with operands that are rounded to TF32.
+enum class Products : uint8_t { float32, tf32 };
+inline const char* name_of(Products products) {
+  return products == Products::tf32 ? "tf32" : "float32";
+}
+
 // Properties of a device that the device contract does not determine.
 struct DeviceTraits {
   std::string description;    // the device's name, with its driver's version
@@ -25,7 +31,8 @@ struct DeviceTraits {
       true;  // whether managed pages can move to the CPU and other devices, and can be located
   const char* submitter =
       "";  // what moves host rows: 'host_stream', 'cuda_driver', 'hip_runtime', 'level_zero'
-  const char* matrix_products = "";  // the library or kernel that computes gemm
+  std::string matrix_products;  // the library or kernel that computes gemm
+  Products products = Products::float32;
 };
 
 // The locations of a range of managed pages. A location is `nowhere` if it differs between pages of

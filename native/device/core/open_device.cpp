@@ -93,10 +93,14 @@ void Core::take_back_stream(double device, double handle) {
     std::lock_guard lock(mutex_);
     OpenDevice& open = of(device);
     try {
-      if (open.users > 0 && open.idle_streams.size() < max_idle_streams)
+      // The device may have been opened with another precision of products since.
+      if (open.users > 0 && open.idle_streams.size() < max_idle_streams &&
+          Pinned<Stream>(handle, Kind::stream, "stream")->products == open.device->products)
         return open.idle_streams.push_back(handle);
     } catch (const std::bad_alloc&) {
       // The stream is closed instead.
+    } catch (const Error&) {
+      // The stream is closed already.
     }
   }
   handles.retire(handle);

@@ -25,6 +25,7 @@ void in_driver(const CallInProgress& in_progress, F&& driver_call) {
 Stream::Stream(Device& device, Ref<void> hold)
     : Object(Kind::stream, device.family),
       device(device),
+      products(device.products),
       membership_(std::make_shared<CaptureMembership>(device.family, std::move(hold))) {}
 
 Stream::~Stream() { leave_captures(); }

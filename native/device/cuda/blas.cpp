@@ -45,9 +45,9 @@ bool Blas::runs(const Kernel& kernel) const {
   return std::strcmp(kernel.name, "gemm") == 0 || (batches_ && is_batch(kernel));
 }
 
-Blas::Product Blas::kind_of(const Kernel& kernel, const KernelArgs& args) {
-  Product kind{is_batch(kernel), args.real[1] != 0};
-  std::copy_n(args.whole, kernel.wholes, kind.begin() + 2);
+Blas::Product Blas::kind_of(const Kernel& kernel, const KernelArgs& args, Products products) {
+  Product kind{int64_t(products), is_batch(kernel), args.real[1] != 0};
+  std::copy_n(args.whole, kernel.wholes, kind.begin() + 3);
   return kind;
 }
 
@@ -83,6 +83,7 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
                       library.symbol<decltype(Calls::set_stream)>("cublasSetStream_v2"),
                       library.symbol<decltype(Calls::set_workspace)>("cublasSetWorkspace_v2"),
                       library.symbol<decltype(Calls::sgemm)>("cublasSgemm_v2"),
+                      library.symbol<decltype(Calls::set_math_mode)>("cublasSetMathMode"),
                       library.symbol<decltype(Calls::sgemm_batched)>("cublasSgemmStridedBatched")};
     const bool complete =
         calls.create && calls.get_version && calls.set_stream && calls.set_workspace && calls.sgemm;
@@ -99,10 +100,11 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
       std::unique_ptr<Blas> made(
           new Blas(device, calls, handle,
                    "cuBLAS " + blas_version_text(version) + " (" + library.name + ")"));
-      const std::string wrong = made->wrong_product(false);
+      const std::string wrong = made->wrong_product(false, Products::float32);
       if (wrong.empty()) {
         // Without batches, `gemm_batched` runs on Hotslot's own kernel.
-        made->batches_ = calls.sgemm_batched && made->wrong_product(true).empty();
+        made->batches_ =
+            calls.sgemm_batched && made->wrong_product(true, Products::float32).empty();
         return made;
       }
       why += (why.empty() ? "" : "; ") + library.name + " does not multiply here: " + wrong;
@@ -114,7 +116,15 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
   return nullptr;
 }
 
-std::string Blas::wrong_product(bool batched) {
+std::string Blas::why_not_tf32() {
+  const auto say = [&](const std::string& why) { return provider_ + " " + why; };
+  if (!calls_.set_math_mode) return say("has no cublasSetMathMode");
+  std::string wrong = wrong_product(false, Products::tf32);
+  if (wrong.empty() && batches_) wrong = wrong_product(true, Products::tf32);
+  return wrong.empty() ? "" : say("does not multiply in TF32 here: " + wrong);
+}
+
+std::string Blas::wrong_product(bool batched, Products products) {
   // The matrices contain small whole numbers, so the sums are exact in every precision.
   constexpr int n = 32;
   constexpr size_t bytes = n * n * sizeof(float), room = 4u << 20;
@@ -130,6 +140,8 @@ std::string Blas::wrong_product(bool batched) {
     driver.check(driver.call.mem_alloc, &at, room + 3 * bytes);
     driver.check(driver.call.stream_create, &stream, unsigned(stream_non_blocking), 0);
     const DevicePtr on_c = at + room, on_a = on_c + bytes, on_b = on_a + bytes;
+    driver.check(driver.call.memcpy_htod_async, on_c, static_cast<const void*>(c.data()), bytes,
+                 stream);
     driver.check(driver.call.memcpy_htod_async, on_a, static_cast<const void*>(a.data()), bytes,
                  stream);
     driver.check(driver.call.memcpy_htod_async, on_b, static_cast<const void*>(b.data()), bytes,
@@ -144,7 +156,8 @@ std::string Blas::wrong_product(bool batched) {
     else
       std::copy(std::begin(one), std::end(one), args.whole);
     const DevicePtr matrices[] = {on_c, on_a, on_b};
-    multiply(stream, at, room, *find_kernel(batched ? "gemm_batched" : "gemm"), args, matrices);
+    multiply(stream, at, room, *find_kernel(batched ? "gemm_batched" : "gemm"), args, matrices,
+             products);
     driver.check(driver.call.memcpy_dtoh_async, static_cast<void*>(c.data()), on_c, bytes, stream);
     driver.check(driver.call.stream_synchronize, stream);
     for (int row = 0; row < n && wrong.empty(); ++row)
@@ -169,10 +182,10 @@ size_t Blas::workspace_bytes() const {
   return device_.capability() >= 120 ? 12 * mib : device_.capability() >= 90 ? 32 * mib : 4 * mib;
 }
 
-void Blas::rehearse(const Kernel& kernel, const KernelArgs& args) {
+void Blas::rehearse(const Kernel& kernel, const KernelArgs& args, Products products) {
   {
     std::lock_guard guard(lock_);
-    if (made_.count(kind_of(kernel, args))) return;
+    if (made_.count(kind_of(kernel, args, products))) return;
   }
   try {
     std::thread elsewhere([&] {
@@ -189,7 +202,7 @@ void Blas::rehearse(const Kernel& kernel, const KernelArgs& args) {
         const Ref<Memory> memory = device_.scratch(bytes);
         for (int i = 0; i < launch.kernel->pointers; ++i)
           launch.spans.push_back({memory, 0, reach[i].bytes});
-        device_.launch_on_own(std::move(launch));
+        device_.launch_on_own(std::move(launch), products);
       } catch (const std::exception&) {
         // The error is dropped. The product in the capture will fail too, and will throw its error.
       }
@@ -211,7 +224,8 @@ void Blas::check(int status, const char* call) const {
 }
 
 void Blas::multiply(StreamHandle stream, DevicePtr workspace, size_t workspace_room,
-                    const Kernel& kernel, const KernelArgs& args, const DevicePtr* at) {
+                    const Kernel& kernel, const KernelArgs& args, const DevicePtr* at,
+                    Products products) {
   const bool batched = is_batch(kernel);
   // The whole arguments that both kernels have: m, n, k, lda, ldb and ldc.
   const int64_t* const sizes = args.whole + (batched ? 3 : 2);
@@ -228,6 +242,11 @@ void Blas::multiply(StreamHandle stream, DevicePtr workspace, size_t workspace_r
   check(calls_.set_stream(handle_, stream), "cublasSetStream");
   check(calls_.set_workspace(handle_, reinterpret_cast<void*>(workspace), workspace_room),
         "cublasSetWorkspace");
+  if (mode_ != products) {
+    // The modes are CUBLAS_TF32_TENSOR_OP_MATH and CUBLAS_DEFAULT_MATH.
+    check(calls_.set_math_mode(handle_, products == Products::tf32 ? 3 : 0), "cublasSetMathMode");
+    mode_ = products;
+  }
   // cuBLAS is column-major, so this computes Cᵀ = Bᵀ·Aᵀ to get the row-major C = A·B.
   if (!batched) {
     check(calls_.sgemm(handle_, trans_b, trans_a, size(1), size(0), size(2), &alpha, matrix(2),
@@ -243,7 +262,7 @@ void Blas::multiply(StreamHandle stream, DevicePtr workspace, size_t workspace_r
                                  int(std::min(batch - p, max_batch))),
             "cublasSgemmStridedBatched");
   }
-  made_.insert(kind_of(kernel, args));
+  made_.insert(kind_of(kernel, args, products));
 }
 
 }  // namespace hotslot::cuda

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "device/core/facts.hpp"
 #include "device/cuda/abi.hpp"
 #include "kernels/kernel.hpp"
 
@@ -30,14 +31,17 @@ class Blas {
   // Runs such a kernel with these arguments. `at` has the addresses of C, A and B on the device.
   // The caller has made the device's context current.
   void multiply(StreamHandle stream, DevicePtr workspace, size_t workspace_room,
-                const Kernel& kernel, const KernelArgs& args, const DevicePtr* at);
+                const Kernel& kernel, const KernelArgs& args, const DevicePtr* at,
+                Products products);
   // Runs a product of the same kind (see `made_`) before a capture contains one, unless the library
   // has run such a product. At the first product of a kind, the library loads a kernel and waits
   // for all work. Inside a capture, this wait may fail.
   //
   // The product runs in another thread, which has no capture. It uses the device's own stream and
   // scratch memory.
-  void rehearse(const Kernel& kernel, const KernelArgs& args);
+  void rehearse(const Kernel& kernel, const KernelArgs& args, Products products);
+  // Returns why the library cannot multiply in TF32, or "" if it can. Multiplies to find out.
+  std::string why_not_tf32();
 
   // cuBLAS's functions. Its matrices are column-major.
   struct Calls {
@@ -47,6 +51,8 @@ class Blas {
     int (*set_workspace)(void*, void*, size_t);
     int (*sgemm)(void*, int, int, int, int, int, const float*, const float*, int, const float*, int,
                  const float*, float*, int);
+    // Null in libraries that have no math modes.
+    int (*set_math_mode)(void*, int);
     // Null in libraries that cannot multiply batches.
     int (*sgemm_batched)(void*, int, int, int, int, int, const float*, const float*, int, long long,
                          const float*, int, long long, const float*, float*, int, long long, int);
@@ -58,7 +64,7 @@ class Blas {
   // Multiplies two matrices by `gemm` or by `gemm_batched`, and returns what is wrong with the
   // result, or "". This check is needed because a library may start even if it has no kernels for
   // the GPU.
-  std::string wrong_product(bool batched);
+  std::string wrong_product(bool batched, Products products);
   void check(int status, const char* call) const;
   CudaDevice& device_;
   const Calls calls_;
@@ -66,10 +72,12 @@ class Blas {
   const std::string provider_;
   bool batches_ = false;  // whether the library multiplies batches
   std::mutex lock_;
-  // Kinds of products that have run: whether they are batches, whether they add to C, and their
-  // whole arguments.
-  using Product = std::array<int64_t, 2 + max_wholes>;
-  static Product kind_of(const Kernel& kernel, const KernelArgs& args);
+  // The precision for which the handle's math mode is set. A new handle computes in float32.
+  Products mode_ = Products::float32;
+  // Kinds of products that have run: their precision, whether they are batches, whether they add to
+  // C, and their whole arguments.
+  using Product = std::array<int64_t, 3 + max_wholes>;
+  static Product kind_of(const Kernel& kernel, const KernelArgs& args, Products products);
   std::set<Product> made_;
 };
 

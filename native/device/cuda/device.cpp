@@ -56,7 +56,8 @@ DeviceTraits CudaDevice::traits() {
   traits.no_managed = no_managed_;
   traits.watchdog = watchdog_;
   std::lock_guard guard(load_lock_);
-  traits.matrix_products = products_.c_str();
+  traits.products = products;
+  traits.matrix_products = products_ + (traits.products == Products::tf32 ? ", TF32" : "");
   return traits;
 }
 
@@ -132,8 +133,20 @@ Blas* CudaDevice::blas() {
   return blas_.get();
 }
 
-void CudaDevice::launch_on_own(Launch&& launch) {
+std::string CudaDevice::why_not_tf32() {
+  if (std::strcmp(family, "cuda") != 0) return GpuDevice::why_not_tf32();
+  constexpr int least = 80;
+  if (capability_ < least)
+    return "its compute capability is " + std::to_string(capability_ / 10) + "." +
+           std::to_string(capability_ % 10) + ", and TF32 needs 8.0 or newer";
+  if (Blas* const blas = this->blas()) return blas->why_not_tf32();
+  std::lock_guard guard(load_lock_);
+  return "only cuBLAS has TF32 products, and its products run on " + products_;
+}
+
+void CudaDevice::launch_on_own(Launch&& launch, Products as) {
   std::lock_guard guard(own_lock_);
+  own_->products = as;
   own_->launch(std::move(launch));
 }
 

@@ -20,6 +20,7 @@ class CudaDevice final : public GpuDevice {
  public:
   CudaDevice(Driver& driver, int index);
   DeviceTraits traits() override;
+  std::string why_not_tf32() override;
   MemoryInfo memory_info() override;
   Ref<Stream> create_stream(int priority) override;
   Ref<Event> create_event(bool timing) override;
@@ -40,9 +41,10 @@ class CudaDevice final : public GpuDevice {
   unsigned max_blocks() const { return max_blocks_; }
   // Returns the compute capability of a CUDA device, times ten: 90 for 9.0.
   int capability() const { return capability_; }
-  // Launches on the device's own stream. This work delays no stream of a program. It delays only
-  // allocations, because they zero new memory on the same stream.
-  void launch_on_own(Launch&& launch);
+  // Launches on the device's own stream, with this precision of products. This work delays no
+  // stream of a program. It delays only allocations, because they zero new memory on the same
+  // stream.
+  void launch_on_own(Launch&& launch, Products as);
 
   // Frees a driver's object and does not throw, because destructors call it. See Unreturned.
   //

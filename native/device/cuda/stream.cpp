@@ -97,7 +97,7 @@ void CudaStream::do_prepare(Work& work, const char* call) {
       // alive.
       if (Blas* const blas = is_product(*work.launch.kernel) ? device_.blas() : nullptr;
           blas && blas->runs(*work.launch.kernel)) {
-        if (capturing()) blas->rehearse(*work.launch.kernel, work.launch.args);
+        if (capturing()) blas->rehearse(*work.launch.kernel, work.launch.args, products);
         work.from = Span{workspace(), 0, blas->workspace_bytes()};
       } else
         device_.function(*work.launch.kernel);
@@ -233,7 +233,7 @@ void CudaStream::issue_kernel(const Work& work) {
   if (!work.from.memory)
     return run(*work.launch.kernel, work.launch.args, pointers, work.launch.output());
   device_.blas()->multiply(raw_->handle, memory_of(work.from).on_device, work.from.bytes,
-                           *work.launch.kernel, work.launch.args, pointers.data());
+                           *work.launch.kernel, work.launch.args, pointers.data(), products);
 }
 
 // Launches a kernel. Its arguments are pointers, then whole numbers, then reals as floats.
