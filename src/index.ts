@@ -37,10 +37,11 @@ export type {
   DeviceTraits,
   HostKind,
   MemoryInfo,
+  Products,
   Residency,
 } from './device/facts.ts';
 export type { ArgumentsOf, KernelName } from './device/kernels.ts';
-export { listDevices, openDevice } from './device/open.ts';
+export { listDevices, type OpenOptions, openDevice } from './device/open.ts';
 export type {
   KernelDeclaration,
   KernelImage,

@@ -2,6 +2,7 @@
 import { describeValue } from '../base/checks.ts';
 import { closedError, typeError } from '../base/errors.ts';
 import { type Device, type Stream, Tensor } from './device.ts';
+import { type Products, productsKinds } from './facts.ts';
 
 /**
  * The devices that openDevice() returned. A proxy of a device, or an object that inherits from one,
@@ -20,6 +21,14 @@ export function checkDevice(what: string, device: Device): Device {
     );
   if (device.closed) throw closedError(`${what}: device ${device.name}`, 'open it again');
   return device;
+}
+
+/** Throws a TypeError unless the option `products` is a precision or omitted. */
+export function checkProducts(products: unknown): asserts products is Products | undefined {
+  if (products !== undefined && !productsKinds.includes(products as never))
+    throw typeError(
+      `products must be ${productsKinds.map((kind) => `'${kind}'`).join(' or ')}, got ${describeValue(products)}`,
+    );
 }
 
 /** Returns the tensor, of any memory. Throws TypeError for anything else. */

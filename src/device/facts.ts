@@ -2,6 +2,13 @@
 
 export type DeviceFamily = 'cuda' | 'rocm' | 'xpu' | 'host';
 
+/**
+ * Precision of matrix products. With 'tf32', cuBLAS rounds both operands to TF32, which has float32's
+ * range and 10 bits of mantissa, and adds in float32.
+ */
+export const productsKinds = ['float32', 'tf32'] as const;
+export type Products = (typeof productsKinds)[number];
+
 export interface DeviceInfo {
   /** 'host:0', 'cuda:0', …, or only the family's name if its devices could not be counted */
   name: string;
@@ -69,10 +76,12 @@ export interface DeviceTraits {
    */
   readonly movesPages: boolean;
   /**
-   * name of the implementation of the kernel `gemm`. When a device is opened, Hotslot tries to load
-   * a vendor's library for it
+   * name of the implementation of the kernels `gemm` and `gemm_batched`, with ', TF32' if `products`
+   * is 'tf32'. When a device is opened, Hotslot tries to load a vendor's library for them
    */
   readonly matrixProducts: string;
+  /** precision of cuBLAS' matrix products. All other products are 'float32' */
+  readonly products: Products;
 }
 
 /**

@@ -10,6 +10,7 @@ import type {
   DeviceInfo,
   DeviceTraits,
   MemoryInfo,
+  Products,
   Residency,
 } from './facts.ts';
 
@@ -49,7 +50,10 @@ interface NativeModule {
 /** Opens devices and reads facts about them. */
 export const nativeDevices = addonOf<{
   listDevices(): DeviceInfo[];
-  openDevice(name: string): { handle: number; family: DeviceFamily; index: number; stream: number };
+  openDevice(
+    name: string,
+    products?: Products,
+  ): { handle: number; family: DeviceFamily; index: number; stream: number };
   /**
    * Counts one closing of the device. When no thread has it open any more, the objects that belong
    * to it are freed.

@@ -7,9 +7,9 @@ import { checkCount, checkFlag, checkKeys, describeValue } from '../base/checks.
 import { checkDType, checkShape, type DType, dtypes, type TypedArray } from '../base/dtype.ts';
 import { closedError, stateError, typeError } from '../base/errors.ts';
 import { Deadline, refuseMainThread } from '../shm/wait.ts';
-import { checkFunction, checkTensor, openedDevices } from './checks.ts';
+import { checkFunction, checkProducts, checkTensor, openedDevices } from './checks.ts';
 import { type Device, type DeviceEvent, type HostMemory, type Stream, Tensor } from './device.ts';
-import type { Advice, DeviceInfo, DeviceTraits, Residency } from './facts.ts';
+import type { Advice, DeviceInfo, DeviceTraits, Products, Residency } from './facts.ts';
 import { Handle } from './handle.ts';
 import {
   nativeDevices,
@@ -32,23 +32,42 @@ export function listDevices(): DeviceInfo[] {
   return nativeDevices().listDevices();
 }
 
+/** Options of openDevice(). */
+export interface OpenOptions {
+  /**
+   * precision of the matrix products of cuBLAS. It holds for the whole process while the device is
+   * open. Default: the precision with which the device is open already, otherwise 'float32'
+   */
+  products?: Products | undefined;
+}
+
 /**
  * Opens a device.
  *
  * @param name 'auto' selects the best available device, and 'cpu' means 'host:0'. Default 'auto'
+ * @param options `products`: 'float32' or 'tf32'
+ * @throws {TypeError} for an unknown option or precision
  * @throws {RangeError} ERR_HOTSLOT_UNKNOWN_DEVICE for an unknown name
- * @throws {ERR_HOTSLOT_UNAVAILABLE} if this machine cannot drive the device
+ * @throws {ERR_HOTSLOT_UNAVAILABLE} if this machine cannot drive the device, or the device cannot
+ *   multiply in 'tf32'
+ * @throws {ERR_HOTSLOT_STATE_BUSY} if the device is open in this process with other `products`
  * @example
  * const device = openDevice('auto');
  * console.log(device.name, device.memoryInfo().free);
  * device.close();
  */
-export function openDevice(name: 'auto' | (string & {}) = 'auto'): Device {
+export function openDevice(
+  name: 'auto' | (string & {}) = 'auto',
+  options: OpenOptions = {},
+): Device {
   if (typeof name !== 'string')
     throw typeError(
       `a device name must be a string such as 'auto' or 'host:0', got ${describeValue(name)}`,
     );
-  return new OpenedDevice(name);
+  checkKeys('openDevice', options, ['products']);
+  const { products } = options;
+  checkProducts(products);
+  return new OpenedDevice(name, products);
 }
 
 /**
@@ -65,8 +84,8 @@ class OpenedDevice implements Device {
   readonly #main: OpenedStream;
   #closed = false;
 
-  constructor(name: string) {
-    const opened = answered(nativeDevices().openDevice(name));
+  constructor(name: string, products: Products | undefined) {
+    const opened = answered(nativeDevices().openDevice(name, products));
     this.family = opened.family;
     this.index = opened.index;
     this.handle = opened.handle;

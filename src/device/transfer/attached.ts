@@ -67,7 +67,7 @@ export class AttachedTransferBackend {
   readonly #armed: ArmedSlots;
   readonly #mode: TransferMode;
   constructor(shared: SharedTransferBackend) {
-    this.device = openDevice(shared.device);
+    this.device = openDevice(shared.device, { products: shared.products });
     this.#armed = shared.armed;
     this.#mode = shared.mode;
     this.#submitter = newSubmitter(shared);

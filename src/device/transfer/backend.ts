@@ -6,7 +6,7 @@
 
 import type { DType } from '../../base/dtype.ts';
 import type { Device, Stream, Tensor } from '../device.ts';
-import type { DeviceFamily } from '../facts.ts';
+import type { DeviceFamily, Products } from '../facts.ts';
 import type { TransferMode } from './native.ts';
 
 export type HostMemoryKind =
@@ -61,6 +61,7 @@ export interface BackendOptions {
  */
 export interface SharedTransferBackend {
   readonly device: string;
+  readonly products: Products;
   readonly mode: TransferMode;
   readonly stream: number;
   readonly copied: readonly number[];

@@ -256,6 +256,7 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     checkOpen(this);
     return {
       device: this.device.name,
+      products: this.device.traits.products,
       mode: this.mode,
       stream: this.#stream.handle,
       copied: this.readyEvents,
