@@ -4,7 +4,7 @@
  */
 import { closeSync, openSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { type Device, openDevice } from '../src/index.ts';
+import { type Device, openDevice, type Products } from '../src/index.ts';
 
 /** Ends an example with exit code 1. runExample() prints the message as one line. */
 export class Refused extends Error {}
@@ -116,6 +116,9 @@ export const text = <const S extends Settings<string>>(
 
 export const device = (help = 'auto, host:0, …') =>
   text('NAME', 'a device', help, { default: 'auto' });
+
+export const products = (shown = 'float32') =>
+  choice('NAME', ['float32', 'tf32'], "precision of cuBLAS' matrix products", { shown });
 
 export const seed = (help: string) => whole(help, { min: 0, default: 1 });
 
@@ -331,9 +334,9 @@ export function checkWritable(option: string, file: string | undefined, Refusal 
 }
 
 /** Opens a device. Throws UsageError for an unknown or unavailable device. */
-export function deviceNamed(name: string): Device {
+export function deviceNamed(name: string, products?: Products): Device {
   try {
-    return openDevice(name);
+    return openDevice(name, { products });
   } catch (error) {
     const { code, message } = error as Error & { code?: string };
     if (code === 'ERR_HOTSLOT_UNKNOWN_DEVICE' || code === 'ERR_HOTSLOT_UNAVAILABLE')

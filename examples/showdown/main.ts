@@ -11,8 +11,9 @@ import { battlesWon, randomLegal, settings } from './training.ts';
 
 const SEED = 1;
 
-async function main({ goal, steps, seed, device, tell, json }: CommandLine): Promise<number> {
-  deviceNamed(device).close();
+async function main(given: CommandLine): Promise<number> {
+  const { goal, steps, seed, device, products, tell, json } = given;
+  deviceNamed(device, products).close();
   const module = new URL('./battle.js', import.meta.url);
   const { default: Battles } = (await import(module.href).catch((error: Error) => {
     throw new Refused(error.message);
@@ -25,6 +26,7 @@ async function main({ goal, steps, seed, device, tell, json }: CommandLine): Pro
     goal,
     seed,
     device,
+    ...(products && { products }),
     display: !json,
     signal: interruption(),
   });

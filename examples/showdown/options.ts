@@ -1,5 +1,5 @@
 /** Command line of the example: the limits of the training, and a flag to print a battle. */
-import { commandLine, device, flag, positive, seed, whole } from '../command-line.ts';
+import { commandLine, device, flag, positive, products, seed, whole } from '../command-line.ts';
 
 export const { help, parse: parseCommandLine } = commandLine({
   intro: `Learns to battle in Pokémon Showdown's simulator, three against three, by DQN.`,
@@ -15,6 +15,7 @@ export const { help, parse: parseCommandLine } = commandLine({
     steps: whole('maximum of choices', { min: 1001, default: 100_000 }),
     seed: seed('seed of weights, draws and battles'),
     device: device(),
+    products: products(),
     tell: flag('prints one of its battles at the end'),
     json: flag('the result as one JSON object'),
   },

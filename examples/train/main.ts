@@ -15,11 +15,12 @@ async function main(commandLine: CommandLine): Promise<number> {
     checkpoint,
     seed,
     device,
+    products,
     monitor: port,
     json,
     quiet,
   } = commandLine;
-  deviceNamed(device).close();
+  deviceNamed(device, products).close();
   const say = (line: string) => process.stdout.write(`${line}\n`);
   if (!json && !quiet)
     say(`${algorithm} on ${task.id}: seed ${seed}, ${device}, goal ${task.goal}`);
@@ -42,6 +43,7 @@ async function main(commandLine: CommandLine): Promise<number> {
     seed,
     device,
     signal,
+    ...(products && { products }),
     display: !json && !quiet,
     onOpen,
     ...(checkpoint && { checkpoint }),

@@ -6,6 +6,7 @@ import {
   device,
   flag,
   positive,
+  products,
   seed,
   text,
   time,
@@ -34,6 +35,7 @@ const command = commandLine({
     }),
     seed: seed('seed of weights, draws, environments and exploration'),
     device: device(),
+    products: products('float32, or that of the checkpoint'),
     deterministic: flag('collect and learn in turns in one thread, so that every bit repeats'),
     steps: whole('maximum of environment steps', { min: 1, shown: "the preset's" }),
     'max-seconds': positive('give up after this many seconds', { shown: 'no limit' }),
@@ -61,6 +63,7 @@ export interface CommandLine {
   checkpoint: { folder: string; every?: string } | undefined;
   seed: number;
   device: string;
+  products: 'float32' | 'tf32' | undefined;
   /** port of the live page: null if `--monitor` has no port, undefined for no page */
   monitor: number | null | undefined;
   json: boolean;

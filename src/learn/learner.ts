@@ -189,6 +189,8 @@ export abstract class Learner extends Owner {
     this.settings = Object.freeze({
       batchSize: this.batchSize,
       ...withSavedNames(how.settings),
+      // Learners in float32 have no such entry, as in checkpoints of versions without TF32.
+      ...(device.traits.products === 'tf32' && { products: 'tf32' }),
     });
     using construction = guardConstruction(this);
     this.#generator = how.draws

@@ -8,6 +8,7 @@ import { deserialize } from 'node:v8';
 import { readSafetensors } from '../../base/arrays/safetensors.ts';
 import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
+import type { Products } from '../../device/facts.ts';
 import { internalsOf } from '../../engine/pipeline/replay-pipeline.ts';
 import { restoreTree } from '../../store/lanes/snapshot-io.ts';
 import { internalsOfSampler } from '../../store/prioritized.ts';
@@ -17,7 +18,13 @@ import { versionsOf } from '../../store/weights/weight-mailbox.ts';
 import { pausables } from '../collectors/pool-pause.ts';
 import { factsOf, learnerFacts } from './facts.ts';
 import type { Folder } from './folder.ts';
-import { differences, type Manifest, type PlainRecord, parts as partNames } from './manifest.ts';
+import {
+  differences,
+  type Manifest,
+  type Plain,
+  type PlainRecord,
+  parts as partNames,
+} from './manifest.ts';
 import { type CheckpointCollectors, type KnownParts, samplerOf } from './parts.ts';
 import { loadSegments } from './segment-reader.ts';
 import type { Segment } from './segments.ts';
@@ -40,11 +47,9 @@ export async function checkFit(
     else if (!given && there) misfits.push(`${name} is in the checkpoint, but was not given`);
     else if (given && there) {
       misfits.push(
-        ...differences(
-          name === 'learner' ? await ofLearner(known, there.is) : here[name],
-          there.is,
-          name,
-        ),
+        ...(name === 'learner'
+          ? await learnerDifferences(known, there.is)
+          : differences(here[name], there.is, name)),
       );
     }
   }
@@ -76,6 +81,31 @@ async function ofLearner({ learner }: KnownParts, there: PlainRecord): Promise<P
     ...(settings && there.settings ? { settings } : {}),
     state: Object.fromEntries(entries),
   };
+}
+
+/**
+ * Returns the precision of a learner's products. Settings without it, also those of earlier versions,
+ * are those of a learner in float32.
+ */
+const productsOf = (settings: object | Plain | undefined): Products =>
+  (settings as PlainRecord | undefined)?.products === 'tf32' ? 'tf32' : 'float32';
+
+/** Returns the facts of a learner without the precision of its products. */
+function withoutProducts(facts: PlainRecord): PlainRecord {
+  if (facts.settings === undefined) return facts;
+  const { products: _, ...settings } = facts.settings as PlainRecord;
+  return { ...facts, settings };
+}
+
+/** Returns texts of what differs between the learner and the one of the checkpoint. */
+async function learnerDifferences(known: KnownParts, there: PlainRecord): Promise<string[]> {
+  const here = await ofLearner(known, there);
+  const [mine, its] = [productsOf(known.learner?.settings), productsOf(there.settings)];
+  if (mine === its) return differences(here, there, 'learner');
+  return [
+    `products is '${mine}' here, and '${its}' in the checkpoint: open the learner's device with products: '${its}'`,
+    ...differences(withoutProducts(here), withoutProducts(there), 'learner'),
+  ];
 }
 
 const MAX_NAMED = 12;

@@ -5,6 +5,7 @@
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Device } from '../../device/device.ts';
+import type { Products } from '../../device/facts.ts';
 import { openDevice } from '../../device/open.ts';
 import { actorKeys, actorOf } from '../../learn/actor-critic/options.ts';
 import { SacPolicy, sacPolicyKeys, Td3Policy } from '../../learn/actor-critic/policies.ts';
@@ -104,7 +105,7 @@ export function planOf(
       batchSize: common.batchSize,
       cycle: 1,
       own: false,
-      open: (device) => opened(device, (on) => new DqnLearner(on, options)),
+      open: (device, products) => opened(device, products, (on) => new DqnLearner(on, options)),
     };
   }
   const box = { actionDim: action.size, actionLow: action.low, actionHigh: action.high };
@@ -123,8 +124,8 @@ export function planOf(
     batchSize: common.batchSize,
     cycle: lcm(actorEvery, targetEvery),
     own: false,
-    open: (device) =>
-      opened(device, (on) =>
+    open: (device, products) =>
+      opened(device, products, (on) =>
         name === 'sac' ? new SacLearner(on, options) : new Td3Learner(on, options),
       ),
   };
@@ -133,9 +134,10 @@ export function planOf(
 /** Opens a learner on a device. Closing it closes both. */
 function opened(
   name: string,
+  products: Products | undefined,
   make: (device: Device) => DqnLearner | SacLearner | Td3Learner,
 ): OpenLearner {
-  const device = openDevice(name);
+  const device = openDevice(name, { products });
   try {
     const learner = make(device);
     const weights = learner instanceof DqnLearner ? learner.parameters : learner.published;

@@ -1,5 +1,6 @@
 /** Learners in train(): their interface, and plans from which a training opens them. */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
+import type { Products } from '../../device/facts.ts';
 import type { PlainLayer } from '../../learn/network/plain-layers.ts';
 import type { CheckpointLearner } from '../checkpoint/parts.ts';
 
@@ -73,5 +74,5 @@ export interface LearnerPlan {
   /** whether a learner of the caller takes a stack of observations only as a row of floats */
   readonly flat?: boolean;
   /** Opens the learner. A learner of the caller is on its own device, not on this one. */
-  open(device: string): OpenLearner;
+  open(device: string, products: Products | undefined): OpenLearner;
 }

@@ -4,6 +4,8 @@ import { accessSync, constants } from 'node:fs';
 import { dirname } from 'node:path';
 import { checkCount, checkFlag, checkKeys, checkPath, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError, unavailableError } from '../../base/errors.ts';
+import { checkProducts } from '../../device/checks.ts';
+import type { Products } from '../../device/facts.ts';
 import { checkSignal } from '../../shm/wait.ts';
 import { parseEvery } from '../checkpoint/every.ts';
 import type { Explore, Policy } from '../environments/explore.ts';
@@ -36,6 +38,11 @@ export interface TrainOptions<P extends Policy = TrainedPolicy> {
   learner: LearnerChoice;
   /** device of the learner, default 'auto' */
   device?: string;
+  /**
+   * precision of the matrix products of cuBLAS on `device`: 'float32' or 'tf32'. Default: that of
+   * the checkpoint, otherwise that with which the process has the device open, otherwise 'float32'
+   */
+  products?: Products;
   /**
    * seed of weights, draws, environments and exploration, default 0. Threads race, so two runs with
    * one seed still differ, unless `deterministic` is true
@@ -186,6 +193,7 @@ const others = [
   'environmentOptions',
   'learner',
   'device',
+  'products',
   'seconds',
   'goal',
   'updatesPerStep',
@@ -246,6 +254,7 @@ export function checkedTrain(given: AnyTrainOptions): AnyTrainOptions {
     throw typeError(`goal must be a number, got ${describeValue(goal)}`);
   if (noise !== undefined && (typeof noise !== 'number' || !(noise >= 0)))
     throw rangeError(`noise must be a number of at least 0, got ${describeValue(noise)}`);
+  checkProducts(options.products);
   checkFlag('prioritized', options.prioritized ?? false);
   checkFlag('display', options.display ?? false);
   checkFlag('deterministic', options.deterministic ?? false);
@@ -284,12 +293,16 @@ export function checkedTrain(given: AnyTrainOptions): AnyTrainOptions {
 
 /** Checks the options that only a learner of the caller has. */
 function checkOwn(options: AnyTrainOptions, own: boolean): void {
-  const { learner, policy, gamma, device } = options as OwnTrainOptions;
+  const { learner, policy, gamma, device, products } = options as OwnTrainOptions;
   if (own) {
     checkPolicyChoice(policy);
     if (device !== undefined && typeof learner !== 'function')
       throw typeError(
         `device: this learner is on its own device, ${describeValue(learner.device?.name)}; omit the option, or pass a function that makes the learner`,
+      );
+    if (products !== undefined && typeof learner !== 'function')
+      throw typeError(
+        `products: this learner is on its own device, which has '${learner.device?.traits?.products}'; omit the option, or pass a function that makes the learner`,
       );
     if (gamma !== undefined && !(typeof gamma === 'number' && gamma >= 0 && gamma <= 1))
       throw rangeError(`gamma must be a number from 0 to 1, got ${describeValue(gamma)}`);

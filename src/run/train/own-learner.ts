@@ -6,6 +6,7 @@ import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { checkDevice } from '../../device/checks.ts';
 import { type Device, Tensor } from '../../device/device.ts';
+import type { Products } from '../../device/facts.ts';
 import { openDevice } from '../../device/open.ts';
 import { Learner } from '../../learn/learner.ts';
 import { plainLayers } from '../../learn/network/plain-layers.ts';
@@ -116,6 +117,7 @@ interface Opening {
   learner: OwnLearner | LearnerFactory;
   policy: PolicyModule | PolicyNetwork;
   device: string;
+  products: Products | undefined;
   /** whether the training saves checkpoints */
   saved: boolean;
   spaces: Spaces;
@@ -132,7 +134,7 @@ export async function openOwnLearner(opening: Opening): Promise<OpenOwnLearner> 
     const plan = planOf(checkOwnLearner(opening.learner, opening), obsDim, opening);
     return { plan, [Symbol.dispose]() {} };
   }
-  const device = openDevice(opening.device);
+  const device = openDevice(opening.device, { products: opening.products });
   let learner: OwnLearner | undefined;
   const close = () => {
     try {

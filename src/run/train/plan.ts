@@ -36,9 +36,11 @@ export interface TrainPlan
       | 'checkpoint'
       | 'dump'
       | 'onPoint'
+      | 'products'
     >
   > {
   checkpoint: TrainOptions['checkpoint'] | null;
+  products?: TrainOptions['products'];
   environmentOptions: unknown;
   onPoint?: TrainOptions['onPoint'];
   dump?: string | URL;
@@ -82,6 +84,7 @@ export async function openLearner(
   masked: boolean,
 ): Promise<OpenOwnLearner | null> {
   const { learner, policy, device = 'auto', seed = 0, stack = 1 } = options as OwnTrainOptions;
+  const { products } = options;
   if (!isOwnLearner(learner)) return null;
   const saved = options.checkpoint !== undefined;
   const choice = checkPolicyChoice(policy);
@@ -89,6 +92,7 @@ export async function openLearner(
     learner,
     policy: choice,
     device,
+    products,
     saved,
     spaces,
     stack,

@@ -10,6 +10,7 @@
 import { describeValue } from '../../base/checks.ts';
 import { rangeError } from '../../base/errors.ts';
 import { withPresentNames, withSavedNames } from '../../base/old-names.ts';
+import type { Products } from '../../device/facts.ts';
 import type { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
 import type { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import type { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
@@ -69,16 +70,21 @@ export class TrainCheckpoint implements AsyncDisposable {
   static async of(
     plan: TrainPlan,
     parts: TrainParts,
-    { options, warn }: Resumption,
+    { options, warn, products }: Resumption,
   ): Promise<TrainCheckpoint> {
     const { checkpoint } = plan;
+    const { products: here } = parts.learner.device.traits;
+    if (checkpoint && products !== null && here !== products)
+      throw rangeError(
+        `products is '${here}' here, and '${products}' in the checkpoint of '${checkpoint.folder}'; open the device with products: '${products}', or name another folder`,
+      );
     const restored = checkpoint
       ? await Checkpoint.restore(checkpoint.folder, parts as CheckpointParts)
       : null;
     if (restored) warn();
     return new TrainCheckpoint(
       plan,
-      savedOptions(plan, options),
+      savedOptions(plan, options, here),
       parts as CheckpointParts,
       restored,
     );
@@ -144,6 +150,8 @@ export type SavedOptions = Omit<
 };
 
 export interface Resumption {
+  /** precision of products in the checkpoint, null without a checkpoint of such a training */
+  readonly products: Products | null;
   /** the call's options, and the saved options that the call omits */
   readonly options: AnyTrainOptions;
   /**
@@ -165,6 +173,7 @@ const initial: Options = { initialTemperature: 1, firstUpdate: 0 };
 export function savedOptions(
   plan: TrainPlan,
   { learner, capacity }: AnyTrainOptions,
+  products: Products = 'float32',
 ): SavedOptions {
   return {
     // A learner of the caller cannot be saved. Each run gives its own.
@@ -189,6 +198,8 @@ export function savedOptions(
     // `plan.capacity` is rounded up, so that all lanes have the same length. If the caller gave a
     // capacity, that number is saved instead.
     capacity: capacity ?? plan.capacity,
+    // Checkpoints of earlier versions have no such entry, and are those of 'float32'.
+    ...(products === 'float32' ? {} : { products }),
     ...(plan.algorithm === 'td3' ? { noise: plan.noise } : {}),
     ...(plan.learner.own && plan.ordered ? { gamma: plan.gamma } : {}),
   };
@@ -214,7 +225,7 @@ export async function resumptionOf(options: AnyTrainOptions): Promise<Resumption
   // If the algorithms differ, the saved options do not fit. Checkpoint.restore() then throws an
   // error that names the algorithms.
   if (!checkpoint || !saved || saved.learner?.algorithm !== algorithm)
-    return { options: given, warn() {} };
+    return { options: given, products: null, warn() {} };
   const { deterministic = false } = saved;
   if (given.deterministic !== undefined && given.deterministic !== deterministic)
     throw rangeError(
@@ -235,7 +246,11 @@ export async function resumptionOf(options: AnyTrainOptions): Promise<Resumption
   };
   const { learner: _, ...others } = saved;
   const base = own ? others : { ...others, learner: withoutRivals(learner, savedLearner) };
-  return { options: merged(base, plain(given)) as unknown as AnyTrainOptions, warn };
+  return {
+    options: merged(base, plain(given)) as unknown as AnyTrainOptions,
+    products: saved.products ?? 'float32',
+    warn,
+  };
 }
 
 function merged(saved: Options, given: Options): Options {

@@ -201,7 +201,7 @@ class Training {
 
   async run(): Promise<TrainResult> {
     const plan = this.plan;
-    using opened = plan.learner.open(plan.device);
+    using opened = plan.learner.open(plan.device, plan.products);
     const { learner, device } = opened;
     await learner.ready;
     const limiter = limiterOf(plan);
