@@ -49,19 +49,18 @@ void Core::choose(OpenDevice& open, std::optional<Products> products) {
   if (wanted == now) return;
   const std::string name = device.family + (":" + std::to_string(device.index));
   try {
-    if (wanted == Products::tf32)
-      if (const std::string why = device.why_not_tf32(); !why.empty())
-        throw unavailable("products: ", name, " cannot multiply in 'tf32': ", why,
-                          "; use 'float32'");
-    if (used)
-      throw state_busy("products: ", name, " is open in this process with '", name_of(now),
-                       "', got '", name_of(wanted),
-                       "'; close it everywhere first, or omit products");
-    if (thread_captures())
+    if (!used && thread_captures())
       throw state_capture("products: '", name_of(wanted), "' needs another default stream of ",
                           name,
                           ", which cannot be created inside a capture; open the device before "
                           "the capture begins");
+    if (wanted == Products::tf32)
+      if (const std::string why = device.why_not_tf32(); !why.empty())
+        throw unavailable("products: ", name, " cannot multiply in TF32: ", why, "; use 'float32'");
+    if (used)
+      throw state_busy("products: ", name, " is open in this process with '", name_of(now),
+                       "', got '", name_of(wanted),
+                       "'; close it everywhere first, or omit products");
     device.products = wanted;
     const double before = open.stream;
     open.stream = handles.add(device.create_stream(0));
