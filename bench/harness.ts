@@ -46,6 +46,8 @@ export interface Options {
    * `traced` prints plans
    */
   explained: boolean;
+  /** whether `products` writes the limits that it finds to the source that has them */
+  writes: boolean;
 }
 
 export type Benchmark = (report: Report, options: Options) => Promise<void>;

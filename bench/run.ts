@@ -24,6 +24,7 @@ const names = [
   'ops',
   'trace',
   'gemm',
+  'products',
   'full-iteration',
   'todevice',
   'halo',
@@ -57,6 +58,7 @@ const seconds: Readonly<Record<Name, string>> = {
   ops: '3 s',
   trace: '12 s',
   gemm: '5 s',
+  products: '20 s, on a GPU',
   'full-iteration': '1 s',
   todevice: '10 s',
   halo: '14 s',
@@ -92,6 +94,7 @@ const processor: readonly Name[] = [
 const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
 /** Benchmarks that run only if they are named. */
 const named: readonly Name[] = [
+  'products',
   'torch',
   'torch-tf32',
   'traced',
@@ -103,14 +106,15 @@ const named: readonly Name[] = [
   'long',
 ];
 
-const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME] [--record] [--explain]
+const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NAME] [--record] [--explain] [--write]
 names, and about how long each takes on two cores:
   ${names.map((name) => `${name} ${seconds[name]}`).join(', ')}
 --quick takes a tenth to a half of that, with fewer rounds: for a look, not for a figure.
-by default, what the device has to do with, but not 'torch', 'torch-tf32', 'traced' and 'peers' (they need python3-torch), not 'remote' (it needs
+by default, what the device has to do with, but not 'torch', 'torch-tf32', 'traced' and 'peers' (they need python3-torch), not 'products' (it needs cuBLAS), not 'remote' (it needs
 redis-server or valkey-server), not 'scale', not 'long', and not 'checkpoint' (it writes 30 GB to the disk, where TMPDIR says): ${processor.join(', ')} for the processor,
 ${accelerator.join(', ')} for any other device, the rest for both. --device chooses it (auto).
 --explain: of 'tick', where each microsecond of a small tick goes. Of 'traced', the launches of each plan.
+--write: of 'products', put the limits of Hotslot's own products into native/device/cuda/product_limits.hpp.
 --record writes the figures to bench/results/<device>.json, but not those of a benchmark during which the machine was not
 quiet: before and after each figure the same short work is done, and how far its times lie apart stands behind it
 (numbers / memory, '!' where that is too far to be recorded). That work is the processor's. So of a benchmark of another
@@ -135,6 +139,7 @@ function options(): CommandLine {
         device: { type: 'string', default: 'auto' },
         record: { type: 'boolean', default: false },
         explain: { type: 'boolean', default: false },
+        write: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
       },
     });
@@ -152,6 +157,11 @@ function options(): CommandLine {
     if (values.record && values.quick) throw new Error('--quick figures are not recorded');
     if (values.explain && (!/^(tick|traced)$/.test(positionals.join()) || values.record))
       throw new Error("--explain is of 'tick' or 'traced' alone, and its figures are not recorded");
+    if (
+      values.write &&
+      (positionals.join() !== 'products' || values.quick || others === accelerator)
+    )
+      throw new Error("--write is of 'products' on a GPU alone, and not of --quick figures");
     // A process decides only once how many cores share its work, and these set that to one.
     const single = positionals.find((name) => name === 'torch' || name === 'traced');
     if (single && positionals.length > 1 && family === 'host' && !process.env.HOTSLOT_CORES)
@@ -170,7 +180,10 @@ function options(): CommandLine {
       chosen,
       json: values.json,
       recorded: values.record,
-      options: { device, quick: values.quick, explained: values.explain },
+      options: {
+        ...{ device, quick: values.quick },
+        ...{ explained: values.explain, writes: values.write },
+      },
     };
   } catch (error) {
     console.error(`${(error as Error).message}\n${usage}`);

@@ -240,9 +240,24 @@ export const nativeShared = addonOf<{
   caches(device: number): Record<'buffers' | 'streams' | 'tables', CacheCounts>;
 }>('device', 'shared');
 
+/**
+ * The products that a device computes with its own kernel although it has a vendor's library.
+ * native/device/cuda/product_limits.hpp has the numbers.
+ */
+export interface ProductLimits {
+  /** largest number of multiply-adds of one product */
+  readonly multiplyAdds: number;
+  /** largest number of terms of a sum */
+  readonly terms: number;
+  /** measurement from which the numbers come */
+  readonly source: string;
+}
+
 /** Kernels, their launches, and kernels that a program supplies. */
 export const nativeKernels = addonOf<{
   readonly gemmProvider: string;
+  /** limits of the products that a device computes with its own kernel, by family */
+  readonly productLimits: Readonly<Record<string, ProductLimits>>;
   kernels(): NativeKernel[];
   /**
    * Returns two numbers per tensor for a launch with these whole numbers and reals. The first is

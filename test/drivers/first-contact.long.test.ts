@@ -73,7 +73,7 @@ describeAll('undocumented driver behavior', function () {
   });
 
   it('opening a device loads its kernels, and the first matrix product works in a capture', async () => {
-    const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };
+    const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas'), HOTSLOT_OWN_PRODUCTS: 'none' };
     expect(await probe(cuda13, ['opened'])).to.include({ loaded: 1 });
     expect(await probe(cuda13, ['firstProduct'], cublas)).to.deep.equal([64]);
   });

@@ -28,7 +28,7 @@ describeAll('matrix products by cuBLAS', () => {
   let cublas: Record<string, string>;
   before(function () {
     need(this, cuda13);
-    cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };
+    cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas'), HOTSLOT_OWN_PRODUCTS: 'none' };
   });
 
   it('gemm_batched runs on cuBLAS, also as the first product of its kind in a capture', async () => {
@@ -49,7 +49,7 @@ describeAll('matrix products by cuBLAS', () => {
   });
 
   it("gemm_batched runs on Hotslot's own kernel if cuBLAS has no batches", async () => {
-    const old = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas-old') };
+    const old = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas-old'), HOTSLOT_OWN_PRODUCTS: 'none' };
     const unfit = { ...cublas, HOTSLOT_SOFTWARE_BLAS: 'unbatched' };
     for (const env of [old, unfit]) {
       const { products, results, violations } = await probe(cuda13, ['kinds'], env);
@@ -159,6 +159,7 @@ describeAll('matrix products by cuBLAS', () => {
     );
     await refused(/: cuBLAS 13\.1 \(.*libcublas\.so\.11\) has no cublasSetMathMode;/, {
       HOTSLOT_CUBLAS: buildSoftwareDriver('cublas-old'),
+      HOTSLOT_OWN_PRODUCTS: 'none',
     });
     await refused(/: cuBLAS 13\.1 \(.*\) does not multiply in TF32 here: its products are wrong;/, {
       HOTSLOT_SOFTWARE_BLAS: 'untf32',

@@ -3,6 +3,7 @@
 
 #include "device/cuda/blas.hpp"
 #include "device/cuda/graph.hpp"
+#include "device/cuda/product_limits.hpp"
 
 namespace hotslot::cuda {
 namespace {
@@ -12,8 +13,13 @@ constexpr unsigned block_threads = 256;
 CudaMemory& memory_of(const Span& span) { return static_cast<CudaMemory&>(*span.memory); }
 DevicePtr on_device(const Span& span) { return memory_of(span).on_device + span.offset; }
 
-bool is_product(const Kernel& kernel) {
-  return !kernel.module && std::strncmp(kernel.name, "gemm", 4) == 0;
+// Returns whether a launch is a matrix product that is large enough for the vendor's library.
+bool is_large_product(const Launch& launch) {
+  const Kernel& kernel = *launch.kernel;
+  if (kernel.module || std::strncmp(kernel.name, "gemm", 4) != 0) return false;
+  // m, n and k follow the two flags, and the number of products if there are several.
+  const int64_t* const sizes = launch.args.whole + (kernel.wholes > 8 ? 3 : 2);
+  return !is_own_product(sizes[0], sizes[1], sizes[2]);
 }
 
 // Returns whether both halves of an eight-byte pattern are equal. The driver cannot set other
@@ -95,7 +101,7 @@ void CudaStream::do_prepare(Work& work, const char* call) {
       for (auto& span : work.launch.spans) require_reachable(span, call);
       // The workspace becomes part of the work, so a graph keeps the workspace of its products
       // alive.
-      if (Blas* const blas = is_product(*work.launch.kernel) ? device_.blas() : nullptr;
+      if (Blas* const blas = is_large_product(work.launch) ? device_.blas() : nullptr;
           blas && blas->runs(*work.launch.kernel)) {
         if (capturing()) blas->rehearse(*work.launch.kernel, work.launch.args, products);
         work.from = Span{workspace(), 0, blas->workspace_bytes()};
