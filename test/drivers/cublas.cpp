@@ -142,7 +142,7 @@ int multiply(void* handle, bool batched, int batch, int trans_a, int trans_b, in
   const Using use(*static_cast<Handle*>(handle));
   // HOTSLOT_SOFTWARE_BLAS=refuse: the library starts, but has no kernels for this GPU. =arch: it
   // has none for larger matrices. =wrong: its products are wrong. =unbatched: it has no kernels for
-  // batches. =untf32: its products in TF32 are wrong.
+  // batches. =untf32, =untf32-batched: its products or batches in TF32 are wrong.
   const char* asked = std::getenv("HOTSLOT_SOFTWARE_BLAS");
   const std::string how = asked ? asked : "";
   const bool rounds = use.handle.math == tf32_math;
@@ -157,7 +157,10 @@ int multiply(void* handle, bool batched, int batch, int trans_a, int trans_b, in
   DevicePtr pointers[] = {DevicePtr(c.at), DevicePtr(b.at), DevicePtr(a.at)};
   int64_t wholes[] = {trans_b, trans_a, batch,  n,       m,       k,
                       b.step,  a.step,  c.step, b.batch, a.batch, c.batch};
-  float reals[] = {how == "wrong" || (how == "untf32" && rounds) ? *alpha * 1.5f : *alpha, *beta};
+  float reals[] = {how == "wrong" || (rounds && how == (batched ? "untf32-batched" : "untf32"))
+                       ? *alpha * 1.5f
+                       : *alpha,
+                   *beta};
   void* values[17];
   int at = 0;
   for (auto& each : pointers) values[at++] = &each;

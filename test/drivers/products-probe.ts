@@ -246,7 +246,7 @@ const probes: Record<string, () => unknown> = {
     using y = device.allocate({ shape: [8] });
     device.currentStream.launch('gemm', {
       tensors: [y, x, x],
-      wholes: [0, 0, 2, 2, 2, 2, 2, 2],
+      wholes: [1, 0, 2, 2, 2, 2, 2, 2],
       reals: [1, 0],
     });
     await device.currentStream.synchronize();
@@ -254,7 +254,7 @@ const probes: Record<string, () => unknown> = {
     stream.beginCapture();
     launchAnything(stream, 'gemm_batched', {
       tensors: [y, x, x],
-      wholes: [0, 0, 2, 2, 2, 2, 2, 2, 2, 4, 0, 4],
+      wholes: [1, 0, 2, 2, 2, 2, 2, 2, 2, 4, 0, 4],
       reals: [1, 0],
     });
     using graph = stream.endCapture();

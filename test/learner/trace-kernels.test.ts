@@ -523,8 +523,10 @@ describe('Stream.launch() of the kernels of traced functions', () => {
       }
     });
 
-  it('gemm_batched has the bits of gemm for each product, in every transposition', async () => {
+  it("gemm_batched equals gemm for each product, in every transposition, and has its bits in Hotslot's own products", async () => {
     const [batch, m, n, k] = [3, 5, 7, 6];
+    // cuBLAS may add the terms of a batch in another order.
+    const same = !device.traits.matrixProducts.startsWith('cuBLAS');
     for (const [transA, transB, shareA, beta] of [
       [0, 0, 0, 0],
       [1, 0, 0, 0.5],
@@ -552,7 +554,11 @@ describe('Stream.launch() of the kernels of traced functions', () => {
       const wholes = [transA, transB, batch, m, n, k, lda, ldb, ldc];
       const steps = [shareA ? 0 : aEach, bEach, cEach];
       const got = await launched('gemm_batched', [c, a, b], [...wholes, ...steps], [0.75, beta]);
-      expect(got).to.deep.equal(want);
+      if (same) expect(got).to.deep.equal(want);
+      else
+        for (const [i, value] of want.entries())
+          if (Number.isFinite(value)) expect(got[i]).to.be.closeTo(value, 1e-4);
+          else expect(got[i]).to.deep.equal(value);
     }
     using x = device.allocate({ shape: [100] });
     using y = device.allocate({ shape: [100] });
