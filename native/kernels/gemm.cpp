@@ -15,14 +15,25 @@ constexpr int64_t share_from = int64_t(3) << 23;
 
 // Products of all shapes use the provider that gemm_provider() names. docs/reference/kernels.md has
 // the figures.
+static bool product(float* c, const float* a, const float* b, bool trans_a, bool trans_b, int64_t m,
+                    int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc, float alpha,
+                    float beta, const Finish* finish) {
+  if (gemm_blas(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)) return false;
+  const MatrixView left = trans_a ? MatrixView{a, 1, lda} : MatrixView{a, lda, 1};
+  const MatrixView right = trans_b ? MatrixView{b, 1, ldb} : MatrixView{b, ldb, 1};
+  gemm_builtin(m, n, k, alpha, left, right, beta, c, ldc, 0, share_from, finish);
+  return true;
+}
+
 void host_gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b,
                int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc, double alpha,
                double beta) {
-  const float al = static_cast<float>(alpha), be = static_cast<float>(beta);
-  if (gemm_blas(trans_a, trans_b, m, n, k, al, a, lda, b, ldb, be, c, ldc)) return;
-  const MatrixView left = trans_a ? MatrixView{a, 1, lda} : MatrixView{a, lda, 1};
-  const MatrixView right = trans_b ? MatrixView{b, 1, ldb} : MatrixView{b, ldb, 1};
-  gemm_builtin(m, n, k, al, left, right, be, c, ldc, 0, share_from);
+  product(c, a, b, trans_a, trans_b, m, n, k, lda, ldb, ldc, float(alpha), float(beta), nullptr);
+}
+bool host_gemm_finished(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b,
+                        int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
+                        float beta, const Finish& finish) {
+  return product(c, a, b, trans_a, trans_b, m, n, k, lda, ldb, ldc, 1, beta, &finish);
 }
 
 namespace {

@@ -14,16 +14,26 @@ struct MatrixView {
   int64_t row, column;
 };
 
-// Computes C[m,n] = alpha·A[m,k]·B[k,n] + beta·C. Rows of C are contiguous, and begin `ldc`
-// elements apart. If beta is 0, C is not read.
+// The work on an element of a product before it is stored. The bias of its column is added. With
+// `relu`, an element below 0 becomes 0. With `y`, it becomes 0 if its element of y is not above 0.
+struct Finish {
+  const float* bias = nullptr;
+  bool relu = false;
+  const float* y = nullptr;
+  int64_t y_stride = 0;
+};
+
+// Computes C[m,n] = alpha·A[m,k]·B[k,n] + beta·C, and finishes it. Rows of C are contiguous, and
+// begin `ldc` elements apart. If beta is 0, C is not read.
 //
 // Each element is summed over k in a fixed order, so a machine always gives the same bits. From
-// `share_from` host_gemm-adds on, idle cores share the work, which changes no bits.
+// `share_from` multiply-adds on, idle cores share the work, which changes no bits.
 //
 // `lanes` is for tests: 4, 8 or 16 floats in a vector if the machine has such vectors, or 0 for the
 // widest.
 void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
-                  float beta, float* c, int64_t ldc, int lanes = 0, int64_t share_from = INT64_MAX);
+                  float beta, float* c, int64_t ldc, int lanes = 0, int64_t share_from = INT64_MAX,
+                  const Finish* finish = nullptr);
 
 // Returns the widest instruction set that the built-in product uses: 'AVX-512', 'AVX2' or ''.
 const char* gemm_builtin_set();
@@ -38,6 +48,12 @@ bool gemm_blas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, floa
 void host_gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b,
                int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc, double alpha,
                double beta);
+
+// Computes C = op(A)·op(B) + beta·C. The built-in product finishes C. If a BLAS computes the
+// product, the function returns false, and the caller finishes C.
+bool host_gemm_finished(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b,
+                        int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
+                        float beta, const Finish& finish);
 
 // Returns the number of tiles of `batch` products [m, n] in product.gk.
 uint64_t product_tiles(int64_t batch, int64_t m, int64_t n);

@@ -134,17 +134,47 @@ void pack_rows(float* to, const float* from, int64_t column, int64_t k, int64_t 
     }
 }
 
+// C or Cᵀ, and how its elements are finished. The bias has one element for each row of Cᵀ, and for
+// each column of C.
 struct Out {
   float* at;
   int64_t row, column;
+  bool transposed = false;
+  const float *bias = nullptr, *y = nullptr;
+  int64_t y_row = 0, y_column = 0;
+  bool relu = false;
+
+  bool finishes() const { return bias || y; }
+  // Returns the part that begins at row i and column j.
+  Out from(int64_t i, int64_t j) const {
+    Out out(*this);
+    out.at += i * row + j * column;
+    if (bias) out.bias += transposed ? i : j;
+    if (y) out.y += i * y_row + j * y_column;
+    return out;
+  }
+  // Returns the finished value of element [i, j].
+  float finished(float value, int64_t i, int64_t j) const {
+    if (bias) value += bias[transposed ? i : j];
+    if (relu && value < 0) value = 0;
+    return y && !(y[i * y_row + j * y_column] > 0) ? 0 : value;
+  }
 };
+Out out_of(float* c, int64_t ldc, const Finish* finish) {
+  if (!finish) return {c, ldc, 1};
+  return {c, ldc, 1, false, finish->bias, finish->y, finish->y_stride, 1, finish->relu};
+}
+Out transposed(const Out& c) {
+  return {c.at, c.column, c.row, true, c.bias, c.y, c.y_column, c.y_row, c.relu};
+}
 
 // Stores a tile whose columns are not contiguous in C, because C is transposed.
-void scatter(Out c, const float* tile, int rows, int64_t columns, float beta) {
+void scatter(const Out& c, const float* tile, int rows, int64_t columns, float beta, bool finish) {
   for (int64_t j = 0; j < columns; j++)
     for (int r = 0; r < rows; r++) {
       float* const to = c.at + r * c.row + j * c.column;
-      *to = beta == 0 ? tile[r * max_width + j] : beta * *to + tile[r * max_width + j];
+      const float value = tile[r * max_width + j], sum = beta == 0 ? value : beta * *to + value;
+      *to = finish ? c.finished(sum, r, j) : sum;
     }
 }
 
@@ -157,7 +187,7 @@ float* scratch() {
 }
 
 void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a,
-              MatrixView b, float beta, Out c) {
+              MatrixView b, float beta, const Out& c) {
   float *const packed = scratch(), *const packed_a = packed + room_b;
   alignas(64) float tile[max_rows * max_width];
   // If k is small, most of the time goes into storing C. Such products use tiles with few, wide
@@ -168,11 +198,13 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
   // and each read in place would touch another cache line.
   const bool direct = b.column == 1 && (m <= 6 * set.rows || k <= 4),
              packs_a = a.row == 1 && k > 64 && n >= 8 * wide;
+  const bool straight = c.column == 1 && !(c.transposed && c.finishes());
   for (int64_t jc = 0; jc < n; jc += block_n) {
     const int64_t nc = std::min(block_n, n - jc);
     for (int64_t pc = 0; pc < k; pc += block_k) {
       const int64_t kc = std::min(block_k, k - pc);
       const float keep = pc == 0 ? beta : 1.0f;
+      const bool finish = pc + kc == k && c.finishes();
       const MatrixView block{b.at + pc * b.row + jc * b.column, b.row, b.column};
       // Columns in full panels, or all columns if few rows read B in place.
       const int64_t whole = direct && few ? nc : nc - nc % wide;
@@ -194,16 +226,20 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
           const Tile* tiles = lies && columns < wide ? set.cut[vectors] : set.tile[vectors];
           for (int64_t i = 0; i < mc; i += tall) {
             const int rows = int(std::min(tall, mc - i));
-            const Out out{c.at + (ic + i) * c.row + (jc + j) * c.column, c.row, c.column};
-            const bool straight = c.column == 1;
-            const micro::Target to = straight ? micro::Target{out.at, out.row, columns, alpha, keep}
-                                              : micro::Target{tile, max_width, columns, alpha, 0};
+            float* const at = c.at + (ic + i) * c.row + (jc + j) * c.column;
+            micro::Target to = straight ? micro::Target{at, c.row, columns, alpha, keep}
+                                        : micro::Target{tile, max_width, columns, alpha, 0};
+            if (finish && straight) {
+              if (c.bias) to.bias = c.bias + jc + j;
+              if (c.y) to.y = c.y + (ic + i) * c.y_row + jc + j, to.y_row = c.y_row;
+              if (c.relu) to.low = 0;
+            }
             if (packs_a)
               tiles[rows](kc, packed_a + i * kc, 1, rows, panel, step, to);
             else
               tiles[rows](kc, a.at + (ic + i) * a.row + pc * a.column, a.row, a.column, panel, step,
                           to);
-            if (!straight) scatter(out, tile, rows, columns, keep);
+            if (!straight) scatter(c.from(ic + i, jc + j), tile, rows, columns, keep, finish);
           }
         }
       }
@@ -214,7 +250,7 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
 // Multiplies in pieces of rows or columns, which idle cores share. Each element belongs to one
 // piece and is summed in a fixed order, so the result has the same bits as without helpers.
 void multiply_in_pieces(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a,
-                        MatrixView b, float beta, Out c) {
+                        MatrixView b, float beta, const Out& c) {
   const int helpers = IdleCores::helpers(uint64_t(m * k + k * n + m * n) * sizeof(float));
   if (helpers == 0) return multiply(set, m, n, k, alpha, a, b, beta, c);
   // Each piece packs for itself, so there are few pieces, and they divide the matrix that is slower
@@ -235,10 +271,10 @@ void multiply_in_pieces(const Isa& set, int64_t m, int64_t n, int64_t k, float a
     }
     if (by_rows)
       multiply(set, some, n, k, alpha, {a.at + from * a.row, a.row, a.column}, b, beta,
-               {c.at + from * c.row, c.row, c.column});
+               c.from(from, 0));
     else
       multiply(set, m, some, k, alpha, a, {b.at + from * b.column, b.row, b.column}, beta,
-               {c.at + from * c.column, c.row, c.column});
+               c.from(0, from));
   });
   if (no_memory.load()) throw std::bad_alloc();
 }
@@ -270,7 +306,7 @@ void fold(float* out, const float* sums, int64_t count) {
 
 // Computes C by dot products, for few columns of C.
 void dots(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
-          float beta, Out c) {
+          float beta, const Out& c) {
   alignas(64) float sums[2 * max_dots * 16];
   float found[2 * max_dots];
   for (int64_t i = 0; i < m; i += set.dots) {
@@ -283,7 +319,7 @@ void dots(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixVi
         for (int64_t q = 0; q < columns; q++) {
           float* const to = c.at + (i + r) * c.row + (j + q) * c.column;
           const float value = alpha * found[r * columns + q];
-          *to = beta == 0 ? value : beta * *to + value;
+          *to = c.finished(beta == 0 ? value : beta * *to + value, i + r, j + q);
         }
     }
   }
@@ -306,23 +342,25 @@ const char* gemm_builtin_set() {
 }
 
 void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
-                  float beta, float* c, int64_t ldc, int lanes, int64_t share_from) {
+                  float beta, float* c, int64_t ldc, int lanes, int64_t share_from,
+                  const Finish* finish) {
   // If C has few columns, its rows use only part of a vector, and Cᵀ = Bᵀ·Aᵀ may be faster. That
   // product sums in the same order, so the bits stay the same.
   const MatrixView at{a.at, a.column, a.row}, bt{b.at, b.column, b.row};
   static const Isa& best = choose_isa(16);
   const Isa& set = lanes ? choose_isa(lanes) : best;
+  const Out out = out_of(c, ldc, finish);
   if (a.column == 1 && b.row == 1 && k >= 16 && std::min(m, n) <= 4) {
     if (n <= 4)
-      dots(set, m, n, k, alpha, a, b, beta, {c, ldc, 1});
+      dots(set, m, n, k, alpha, a, b, beta, out);
     else
-      dots(set, n, m, k, alpha, bt, at, beta, {c, 1, ldc});
+      dots(set, n, m, k, alpha, bt, at, beta, transposed(out));
   } else {
     const auto product = m * n * k >= share_from ? multiply_in_pieces : multiply;
     if (cost(n, m, k, at, set.lanes) + scattering * double(m * n) < cost(m, n, k, b, set.lanes))
-      product(set, n, m, k, alpha, bt, at, beta, {c, 1, ldc});
+      product(set, n, m, k, alpha, bt, at, beta, transposed(out));
     else
-      product(set, m, n, k, alpha, a, b, beta, {c, ldc, 1});
+      product(set, m, n, k, alpha, a, b, beta, out);
   }
 }
 

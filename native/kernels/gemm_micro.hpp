@@ -11,14 +11,22 @@ namespace hotslot::micro {
 
 // The memory to which a tile is stored. Only `columns` columns of the memory exist. If beta is 0,
 // the memory is not read.
+//
+// A tile finishes its elements before it stores them. It adds the bias of the column. Elements
+// below `low` become `low`. Elements become 0 if their element of `y` is not above 0. By default,
+// finishing changes no bits: x + −0 is x, also if x is −0.
 struct Target {
   float* at;
   int64_t row, columns;
   float alpha, beta;
+  const float *bias = nullptr, *y = nullptr;
+  int64_t y_row = 0;
+  float low = -__builtin_inff();
 };
 
-// Defines a function that computes to = alpha·Σ_p a[r·row + p·column] · b[p·step + …] + beta·to. It
-// reads V full vectors from each row of b. With `cut`, it reads only the columns that exist.
+// Defines a function that computes to = alpha·Σ_p a[r·row + p·column] · b[p·step + …] + beta·to and
+// finishes it. It reads V full vectors from each row of b. With `cut`, it reads only the columns
+// that exist.
 #define HOTSLOT_MICRO(name, attribute, lanes, isa)                                            \
   template <int R, int V, bool cut = false>                                                   \
   attribute void name(int64_t k, const float* a, int64_t row, int64_t column, const float* b, \
@@ -37,13 +45,16 @@ struct Target {
             multiply_add(left, right[v], sum[r][v]);                                          \
       }                                                                                       \
     }                                                                                         \
-    const vector alpha = splat(to.alpha), beta = splat(to.beta);                              \
+    const vector alpha = splat(to.alpha), beta = splat(to.beta), low = splat(to.low);         \
     _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) {                                     \
       const Part part(to.columns - v * lanes);                                                \
+      const vector bias = to.bias ? part.load(to.bias + v * lanes) : splat(-0.0f);            \
       _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                  \
         float* const c = to.at + r * to.row + v * lanes;                                      \
         vector out = multiply(alpha, sum[r][v]);                                              \
         if (to.beta != 0) out = add(multiply(beta, part.load(c)), out);                       \
+        out = greater(low, add(out, bias));                                                   \
+        if (to.y) out = where_positive(part.load(to.y + r * to.y_row + v * lanes), out);      \
         part.store(c, out);                                                                   \
       }                                                                                       \
     }                                                                                         \
@@ -96,6 +107,9 @@ inline vector splat(float x) { return vector{x, x, x, x}; }
 inline vector add(vector a, vector b) { return a + b; }
 inline vector multiply(vector a, vector b) { return a * b; }
 inline vector multiply_add(vector a, vector b, vector c) { return a * b + c; }
+// Returns a if a is greater, else b, also if one of them is NaN.
+inline vector greater(vector a, vector b) { return a > b ? a : b; }
+inline vector where_positive(vector y, vector a) { return y > splat(0) ? a : splat(0); }
 // The first `count` lanes of a vector in memory: all lanes if `count` is larger, no lane if it is
 // not positive. A tile may be wider than the remaining columns.
 struct Part {
@@ -125,6 +139,10 @@ HOTSLOT_AVX2 vector splat(float x) { return _mm256_set1_ps(x); }
 HOTSLOT_AVX2 vector add(vector a, vector b) { return _mm256_add_ps(a, b); }
 HOTSLOT_AVX2 vector multiply(vector a, vector b) { return _mm256_mul_ps(a, b); }
 HOTSLOT_AVX2 vector multiply_add(vector a, vector b, vector c) { return _mm256_fmadd_ps(a, b, c); }
+HOTSLOT_AVX2 vector greater(vector a, vector b) { return _mm256_max_ps(a, b); }
+HOTSLOT_AVX2 vector where_positive(vector y, vector a) {
+  return _mm256_and_ps(_mm256_cmp_ps(y, splat(0), _CMP_GT_OQ), a);
+}
 struct Part {
   HOTSLOT_AVX2 explicit Part(int64_t count)
       : mask(_mm256_cmpgt_epi32(_mm256_set1_epi32(count < 8 ? int(count) : 8),
@@ -147,6 +165,11 @@ HOTSLOT_AVX512 vector add(vector a, vector b) { return _mm512_add_ps(a, b); }
 HOTSLOT_AVX512 vector multiply(vector a, vector b) { return _mm512_mul_ps(a, b); }
 HOTSLOT_AVX512 vector multiply_add(vector a, vector b, vector c) {
   return _mm512_fmadd_ps(a, b, c);
+}
+// GCC 12 warns of _mm512_max_ps(), whose header has an undefined vector.
+HOTSLOT_AVX512 vector greater(vector a, vector b) { return _mm512_maskz_max_ps(0xffff, a, b); }
+HOTSLOT_AVX512 vector where_positive(vector y, vector a) {
+  return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, splat(0), _CMP_GT_OQ), a);
 }
 struct Part {
   HOTSLOT_AVX512 explicit Part(int64_t count)

@@ -31,22 +31,28 @@ inline void linear_act(float* y, float* z, const float* x, const float* x2, cons
                        int64_t inputs, int64_t split, int64_t y_stride, int64_t x_stride,
                        int64_t x2_stride, int64_t y_batch, int64_t x_batch, int64_t p_batch,
                        int64_t op) {
+  // Without z, one loop adds the bias and applies relu or tanh. The built-in product does it for
+  // relu, and adds a bias that no tanh follows.
+  const int64_t act = z != y          ? GK_ACT_NONE
+                      : op == GK_RELU ? GK_ACT_RELU
+                      : op == GK_TANH ? GK_ACT_TANH
+                                      : GK_ACT_NONE;
   for (int64_t p = 0; p < batch; p++) {
     float *const out = y + p * y_batch, *const sums = z + p * y_batch;
     const float *const w = weight + p * p_batch, *const b = bias + p * p_batch;
+    bool finished = false;
     each_part(x + p * x_batch, x2 + p * x_batch, x_stride, x2_stride, rows, inputs, split,
               [&](const Part& part) {
-                host_gemm(sums + part.row * y_stride, part.at, w + part.column, 0, 1, part.rows,
-                          outputs, part.columns, part.stride, inputs, y_stride, 1,
-                          part.column > 0 ? 1 : 0);
+                const bool last = part.column + part.columns == inputs;
+                Finish finish;
+                if (last && act != GK_ACT_TANH) finish = {b, act == GK_ACT_RELU};
+                finished = host_gemm_finished(sums + part.row * y_stride, part.at, w + part.column,
+                                              0, 1, part.rows, outputs, part.columns, part.stride,
+                                              inputs, y_stride, part.column > 0 ? 1 : 0, finish) &&
+                           act != GK_ACT_TANH;
               });
-    const int64_t known = op == GK_RELU ? GK_ACT_RELU : op == GK_TANH ? GK_ACT_TANH : GK_ACT_NONE;
-    if (z == y && known != GK_ACT_NONE) {
-      host::bias_act(out, sums, b, rows, outputs, y_stride, y_stride, known);
-      continue;
-    }
-    host::bias_act(sums, sums, b, rows, outputs, y_stride, y_stride, GK_ACT_NONE);
-    if (op >= 0)
+    if (!finished) host::bias_act(sums, sums, b, rows, outputs, y_stride, y_stride, act);
+    if (op >= 0 && act == GK_ACT_NONE)
       host::unary(out, sums, rows, outputs, y_stride, y_stride, op);
     else if (z != y)
       host::copy2d(out, sums, rows, outputs, y_stride, y_stride);
@@ -59,9 +65,13 @@ inline void linear_backward(float* dx, const float* dy, const float* weight, con
                             int64_t dy_batch, int64_t p_batch, int64_t y_batch, int64_t op) {
   for (int64_t p = 0; p < batch; p++) {
     float* const out = dx + p * dx_batch;
-    host_gemm(out, dy + p * dy_batch, weight + p * p_batch, 0, 0, rows, inputs, outputs, dy_stride,
-              w_stride, inputs, 1, p > 0 && dx_batch == 0 ? 1 : 0);
     const float* const from = y + p * y_batch;
+    Finish finish;
+    if (op == GK_RELU) finish.y = from, finish.y_stride = y_stride;
+    const bool finished =
+        host_gemm_finished(out, dy + p * dy_batch, weight + p * p_batch, 0, 0, rows, inputs,
+                           outputs, dy_stride, w_stride, inputs, p > 0 && dx_batch == 0, finish);
+    if (op == GK_RELU && finished) continue;
     if (op == GK_RELU || op == GK_TANH)
       host::act_backward(out, out, from, rows, inputs, inputs, inputs, y_stride,
                          op == GK_RELU ? GK_ACT_RELU : GK_ACT_TANH);

@@ -47,6 +47,41 @@ const CoresTable shares_all = [] {
   return table;
 }();
 
+// Returns a product whose elements are finished one by one.
+Floats finished(const Floats& c, int64_t m, int64_t n, int64_t ldc, const Finish& finish) {
+  Floats out(c);
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < n; j++) {
+      float& to = out[i * ldc + j];
+      if (finish.bias) to = to + finish.bias[j];
+      if (finish.relu) to = to < 0 ? 0 : to;
+      if (finish.y) to = finish.y[i * finish.y_stride + j] > 0 ? to : 0;
+    }
+  return out;
+}
+
+// Draws a way to finish a product [m, n], with NaN and both zeros among its numbers.
+struct DrawnFinish {
+  DrawnFinish(int64_t m, int64_t n) : bias(n), y(matrix(m, n, n + 3)) {
+    const float odd[] = {NAN, 0.0f, -0.0f, INFINITY};
+    for (const Floats* each : {&bias, &y})
+      for (int64_t i = 0; i < each->n; i++)
+        if (generator() % 8 == 0) (*each)[i] = odd[generator() % 4];
+    const uint32_t kind = generator() % 4;
+    if (kind != 0) finish.bias = bias.at.get();
+    finish.relu = kind == 2;
+    if (kind % 3 == 0) finish.y = y.at.get(), finish.y_stride = n + 3;
+  }
+  Floats bias, y;
+  Finish finish;
+};
+
+bool all_same(const Floats& a, const Floats& b) {
+  for (int64_t i = 0; i < a.n; i++)
+    if (!same_bits(a[i], b[i]) && !(std::isnan(a[i]) && std::isnan(b[i]))) return false;
+  return true;
+}
+
 void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra, double alpha,
                double beta) {
   const int64_t lda = (ta ? m : k) + extra, ldb = (tb ? k : n) + 2 * extra, ldc = n + extra;
@@ -84,8 +119,19 @@ void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra,
           check(plain[i] == before[i],
                 "the device form of " + name + " changes nothing between its rows");
     }
+    const DrawnFinish drawn(m, n);
+    const Floats want_finished = finished(*own, m, n, ldc, drawn.finish);
+    const auto finish = [&](const char* how, int64_t share_from) {
+      const Floats got(before);
+      gemm_builtin(m, n, k, float(alpha), left, right, float(beta), got.at.get(), ldc, lanes,
+                   share_from, &drawn.finish);
+      check(all_same(got, want_finished),
+            name + " of " + std::to_string(lanes) + " lanes finishes its elements" + how);
+    };
+    finish("", INT64_MAX);
     auto shared = std::make_unique<Floats>(before);
     IdleCores::use(&shares_all);
+    finish(", shared with idle cores", 1);
     gemm_builtin(m, n, k, float(alpha), left, right, float(beta), shared->at.get(), ldc, lanes, 1);
     IdleCores::use(CorePool::table_of_process());
     check(std::memcmp(own->at.get(), shared->at.get(), uint64_t(own->n) * 4) == 0,
@@ -121,6 +167,26 @@ void test_gemm(bool brief) {
         // pair is therefore tested with one stride only.
         if (!sanitized || extra == 0) gemm_case(t & 1, t & 2, s[0], s[1], s[2], extra, 1, 0);
         if (!sanitized || extra != 0) gemm_case(t & 1, t & 2, s[0], s[1], s[2], extra, -0.5, 1.25);
+      }
+}
+
+// A product that is not finished keeps the sign of a zero.
+void test_zeros() {
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{13, 40, 5},
+                                {3, 200, 300},
+                                {200, 3, 17},
+                                {128, 2, 84},
+                                {40, 20, 300}})
+    for (int lanes : {4, 8, 16})
+      for (bool transposed : {false, true}) {
+        const Floats a(m * k), b(k * n), c(m * n);
+        std::fill_n(a.at.get(), a.n, 0.0f);
+        for (int64_t i = 0; i < b.n; i++) b[i] = std::fabs(b[i]);
+        gemm_builtin(m, n, k, -1, {a.at.get(), k, 1},
+                     {b.at.get(), transposed ? 1 : n, transposed ? k : 1}, 0, c.at.get(), n, lanes);
+        bool negative = true;
+        for (int64_t i = 0; i < c.n; i++) negative &= same_bits(c[i], -0.0f);
+        check(negative, "-1 times a sum of 0 is -0");
       }
 }
 
@@ -934,10 +1000,10 @@ int main(int count, char**) {
     check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
   IdleCores::use(CorePool::table_of_process());
   test_idle_cores();  // before anything else has started helpers
-  test_gemm(count > 1), test_activations(), test_columns(), test_order_of_sums(), test_grids(),
-      test_convert(), test_rows(), test_flat(), test_learners(), test_goal_reward(), test_td(),
-      test_random(), test_halo(), test_refusals(), test_test_kernels(), test_ops(), test_traced(),
-      test_overlap(), test_batched(), test_products_and_layers();
+  test_gemm(count > 1), test_zeros(), test_activations(), test_columns(), test_order_of_sums(),
+      test_grids(), test_convert(), test_rows(), test_flat(), test_learners(), test_goal_reward(),
+      test_td(), test_random(), test_halo(), test_refusals(), test_test_kernels(), test_ops(),
+      test_traced(), test_overlap(), test_batched(), test_products_and_layers();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(),
               failures.load());
   return failures > 0;
