@@ -17,7 +17,10 @@ describeMode(modes.cuda13, { newest: true }, () => {
   itAll(
     'multiplies matrices by cuBLAS, and by its own kernel if cuBLAS is missing or unfit',
     async () => {
-      const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas'), HOTSLOT_OWN_PRODUCTS: 'none' };
+      const cublas = {
+        HOTSLOT_CUBLAS: buildSoftwareDriver('cublas'),
+        HOTSLOT_OWN_PRODUCTS: 'none',
+      };
       const files = setting({ short: [], all: ['dqn'], long: ['*'] });
       const learners = files.map((name) => testFile(`learner/${name}`));
       expect(await runTests(modes.cuda13, learners, cublas)).to.be.at.least(

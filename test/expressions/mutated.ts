@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
 import { register } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { describeValue } from '../../src/base/checks.ts';
+import { onHost } from '../learner/traced/product-cases.ts';
 
 /** Module in src/learn/trace, the text that is replaced, its replacement, and what finds it. */
 export type Mutated = readonly [file: string, from: string, to: string, finder: string];
@@ -69,6 +70,16 @@ async function found(number: number, finder: string): Promise<string> {
     for (let seed = Number(count); seed < Number(count) + LEARNERS; seed++) {
       const wrong = await random.wrongIn(random.drawn(seed));
       if (wrong !== null) return `learner ${seed}: ${wrong}`;
+    }
+    return '';
+  }
+  if (count === 'products') {
+    const { cases, wrongIn: wrongProduct } = (await import(
+      `../learner/traced/product-cases.js?mutation=${number}`
+    )) as typeof import('../learner/traced/product-cases.ts');
+    for (const name of Object.keys(cases)) {
+      const wrong = await wrongProduct(name, await onHost(name)).catch(String);
+      if (wrong !== null) return `${name}: ${wrong}`;
     }
     return '';
   }

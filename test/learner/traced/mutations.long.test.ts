@@ -92,18 +92,6 @@ const mutations: readonly Mutation[] = [
     'views of memory in later sections',
     16,
   ],
-  ['plan/network-lowerings', 'j === start ? dx', 'dx ? dx', 'the sum over members', 11],
-  ['plan/network-lowerings', 'part !== dx', 'false', 'the gradients of later members', 11],
-  ['plan/network-lowerings', 'pass.outputs[j][i]', 'pass.outputs[0][i]', 'outputs of members', 9],
-  ['plan/network-lowerings', 'pass.kept[j][i]', 'pass.kept[0][i]', 'what members kept', 3],
-  ['plan/network-lowerings', 'passes.length === 1', 'true', 'several backward passes', 22],
-  [
-    'plan/network-lowerings',
-    'lowering.spent(',
-    'lowering.dense(',
-    'gradients that are overwritten',
-    178,
-  ],
   [
     '../../device/guarded',
     'word.byteOffset, every)',
