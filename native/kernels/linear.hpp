@@ -86,13 +86,14 @@ inline void linear_gradients(float* dw, float* db, const float* dy, const float*
                              int64_t dy_batch, int64_t x_batch, int64_t p_batch) {
   for (int64_t p = 0; p < batch; p++) {
     const float* const from = dy + p * dy_batch;
+    // The sums come first, because dy is in the cache if it was just computed.
+    host::column_sums(db + p * p_batch, from, rows, outputs, dy_stride, 1, 0);
     each_part(x + p * x_batch, x2 + p * x_batch, x_stride, x2_stride, rows, inputs, split,
               [&](const Part& part) {
                 host_gemm(dw + p * p_batch + part.column, from + part.row * dy_stride, part.at, 1,
                           0, outputs, part.columns, part.rows, dy_stride, part.stride, inputs, 1,
                           part.row > 0 ? 1 : 0);
               });
-    host::column_sums(db + p * p_batch, from, rows, outputs, dy_stride, 1, 0);
   }
 }
 

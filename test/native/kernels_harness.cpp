@@ -150,9 +150,10 @@ void test_gemm(bool brief) {
                               {4, 120, 33},   {13, 17, 19},  {12, 32, 8}, {33, 65, 129},
                               {121, 84, 257}, {130, 300, 40}};
   // Few rows, wide and cut-off tiles, short sums, dot products, and transposes that are packed.
-  const int64_t shapes[][3] = {{1, 256, 64}, {2, 84, 128},  {4, 150, 40},   {120, 4, 128},
-                               {128, 2, 84}, {3, 200, 300}, {70, 65, 2},    {50, 130, 1},
-                               {67, 4, 16},  {2, 3, 277},   {125, 600, 70}, {9, 520, 280}};
+  const int64_t shapes[][3] = {{1, 256, 64},   {2, 84, 128},  {4, 150, 40}, {120, 4, 128},
+                               {128, 2, 84},   {3, 200, 300}, {70, 65, 2},  {50, 130, 1},
+                               {67, 4, 16},    {40, 1, 9},    {300, 1, 5},  {2, 3, 277},
+                               {125, 600, 70}, {9, 520, 280}};
   std::vector<std::array<int64_t, 3>> all;
   for (const auto& s : sizes) all.push_back({s[0], s[1], s[2]});
   for (const auto& s : shapes) all.push_back({s[0], s[1], s[2]});
