@@ -10,7 +10,16 @@ import { nativeShared } from '../../src/device/native.ts';
 import { AttachedTransferBackend } from '../../src/device/transfer/attached.ts';
 import { buildReplayTransferBackend } from '../../src/device/transfer/build.ts';
 import { type TrainOptions, train } from '../../src/entries/collect.ts';
-import { DqnLearner } from '../../src/entries/learner.ts';
+import {
+  DqnLearner,
+  type Learner,
+  linear,
+  Network,
+  relu,
+  SacLearner,
+  Td3Learner,
+} from '../../src/entries/learner.ts';
+import { adam, type Expression, learner } from '../../src/entries/trace.ts';
 import {
   Checkpoint,
   type Device,
@@ -237,7 +246,86 @@ async function trained(change: object): Promise<string> {
   }
 }
 
+/** Counts the nodes of an update, in a graph and per minibatch. */
+async function nodesOf(learner: Learner, obs: number, actions: number, k = 1): Promise<number> {
+  const { device } = learner;
+  const rows = learner.batchSize * k;
+  const zeros = (...shape: number[]) => device.allocate({ shape });
+  const batch = {
+    ...{ obs: zeros(rows, obs), nextObs: zeros(rows, obs) },
+    ...{ actions: zeros(rows, actions), rewards: zeros(rows), discounts: zeros(rows) },
+  };
+  const out = zeros(learner.scalars.length);
+  await learner.ready;
+  const stream = device.currentStream;
+  await stream.synchronize();
+  stream.beginCapture();
+  learner.update(stream, batch, out);
+  using graph = stream.endCapture();
+  return graph.nodeCount / k;
+}
+
 const probes: Record<string, () => unknown> = {
+  /** returns the nodes of updates of the sizes that an H100 ran */
+  async nodes() {
+    const device = openDevice(TESTED);
+    const box = { obsDim: 17, actionDim: 6, batchSize: 256 };
+    const q = { obsDim: 4, actions: 2, hidden: [120, 84], batchSize: 128 };
+    const hidden = { actorHidden: [512, 256, 128], criticHidden: [512, 256, 128] };
+    const critic = { kind: 'categorical', atoms: 101, min: -20, max: 20 } as const;
+    const norms = { layerNorm: true, activation: 'silu', critic } as const;
+    const fast = { obsDim: 98, actionDim: 29, batchSize: 2048, ...hidden, ...norms };
+    return {
+      'double DQN': await nodesOf(new DqnLearner(device, q), 4, 1),
+      SAC: await nodesOf(new SacLearner(device, box), 17, 6),
+      TD3: await nodesOf(new Td3Learner(device, box), 17, 6, 2),
+      FastSAC: await nodesOf(new SacLearner(device, fast), 98, 29),
+    };
+  },
+
+  /** returns the table of a network of two layers, of which one is large */
+  table() {
+    const net = new Network([linear(4, 2048), relu(), linear(2048, 64)]);
+    const device = openDevice(TESTED, { products: 'tf32' });
+    const made = learner(device, {
+      name: 'large',
+      rows: 8,
+      batch: { x: [4] },
+      networks: { net },
+      optimizers: { net: adam() },
+      update: ({ net: f }, { x }) => ({ minimize: { net: (f(x) as Expression).square().mean() } }),
+    });
+    return String(made.plan).split('\n');
+  },
+
+  /** returns whether products of each number of terms and multiply-adds have TF32's bits */
+  async routed() {
+    const device = openDevice(TESTED, { products: 'tf32' });
+    const found: Record<string, string> = {};
+    for (const [rows, columns, terms] of [
+      [4, 4, 512],
+      [4, 4, 513],
+      [256, 256, 256],
+      [257, 256, 256],
+    ] as const) {
+      // A product of numbers that TF32 rounds to 1, and of ones.
+      using a = device.allocate({ shape: [rows * terms] });
+      using b = device.allocate({ shape: [terms * columns] });
+      using c = device.allocate({ shape: [rows * columns] });
+      const stream = device.currentStream;
+      stream.fill(a, 1 + 2 ** -12);
+      stream.fill(b, 1);
+      stream.launch('gemm', {
+        tensors: [c, a, b],
+        wholes: [0, 0, rows, columns, terms, terms, columns, columns],
+        reals: [1, 0],
+      });
+      const [first] = await c.toArray();
+      found[`${rows}×${columns}×${terms}`] = first === terms ? 'tf32' : 'float32';
+    }
+    return found;
+  },
+
   /** captures each kind of product as the first of its kind, then launches it */
   async kinds() {
     const device = openDevice(TESTED);

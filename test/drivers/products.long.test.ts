@@ -44,6 +44,39 @@ describeAll('matrix products by cuBLAS', () => {
     expect(got.results).to.deep.equal(own.results);
   });
 
+  it('an update has few nodes on a card with cuBLAS', async () => {
+    const { HOTSLOT_CUBLAS } = cublas as { HOTSLOT_CUBLAS: string };
+    // Version 0.3.0 had 34, 147 and 184 on an H100, for double DQN, SAC and FastSAC.
+    expect(await probe(cuda13, ['nodes'], { HOTSLOT_CUBLAS })).to.deep.equal({
+      'double DQN': 18,
+      SAC: 58,
+      TD3: 37,
+      FastSAC: 110,
+    });
+  });
+
+  it('the table of a plan names the products of cuBLAS, their precision and why', async () => {
+    const { HOTSLOT_CUBLAS } = cublas as { HOTSLOT_CUBLAS: string };
+    const lines: string[] = await probe(cuda13, ['table'], { HOTSLOT_CUBLAS });
+    const [, , head, ...rows] = lines.map((line) => line.split(/ {2,}/));
+    const of = (name: string) => rows.map((row) => row[head!.indexOf(name)]);
+    expect(of('kernel').slice(0, 3)).to.deep.equal([...['linear_act', 'gemm', 'bias_act_batched']]);
+    expect(of('op')[1]).to.equal('network net 2: linear(2048, 64)');
+    expect(of('apart')[1]).to.equal(
+      'cuBLAS multiplies 8×64×2048 in TF32: sums of more than 512 terms',
+    );
+  });
+
+  it('cuBLAS computes products above the limits, and the own kernel the others', async () => {
+    const { HOTSLOT_CUBLAS } = cublas as { HOTSLOT_CUBLAS: string };
+    expect(await probe(cuda13, ['routed'], { HOTSLOT_CUBLAS })).to.deep.equal({
+      '4×4×512': 'float32',
+      '4×4×513': 'tf32',
+      '256×256×256': 'float32',
+      '257×256×256': 'tf32',
+    });
+  });
+
   it('a batch of more products than cuBLAS takes in one call is complete', async () => {
     expect(await probe(cuda13, ['many'], cublas)).to.equal(-1);
   });
