@@ -18,25 +18,23 @@ export interface Measured {
   readonly library: number;
 }
 
-/** Returns the largest sizes up to which the own products are at most as slow as the library's. */
+/**
+ * Returns the limits with which the layers take the least time. Each layer counts alike: its time is
+ * divided by that of the faster side. Of equally good limits, the smallest ones are returned.
+ */
 export function limitsOf(measured: readonly Measured[]): { multiplyAdds: number; terms: number } {
-  const upTo = (of: 'multiplyAdds' | 'terms', list: readonly Measured[]): number => {
-    const sizes = [...new Set(list.map((each) => each[of]))].sort((a, b) => a - b);
-    const slower = sizes.findIndex((size) => {
-      const times = list.filter((each) => each[of] === size);
-      const sum = (side: 'own' | 'library') => times.reduce((all, each) => all + each[side], 0);
-      return sum('own') > sum('library');
-    });
-    return sizes[(slower < 0 ? sizes.length : slower) - 1] ?? 0;
-  };
-  const terms = upTo('terms', measured);
-  return {
-    multiplyAdds: upTo(
-      'multiplyAdds',
-      measured.filter((each) => each.terms <= terms),
-    ),
-    terms,
-  };
+  const sizesOf = (of: 'multiplyAdds' | 'terms'): number[] =>
+    [...new Set([0, ...measured.map((each) => each[of])])].sort((a, b) => a - b);
+  let best = { multiplyAdds: 0, terms: 0, time: Number.POSITIVE_INFINITY };
+  for (const multiplyAdds of sizesOf('multiplyAdds'))
+    for (const terms of sizesOf('terms')) {
+      const time = measured.reduce((sum, each) => {
+        const isOwn = each.multiplyAdds <= multiplyAdds && each.terms <= terms;
+        return sum + (isOwn ? each.own : each.library) / Math.min(each.own, each.library);
+      }, 0);
+      if (time < best.time) best = { multiplyAdds, terms, time };
+    }
+  return { multiplyAdds: best.multiplyAdds, terms: best.terms };
 }
 
 /** Returns the text of product_limits.hpp with other limits. */
@@ -182,7 +180,7 @@ export const run: Benchmark = async (report, { device: name, quick, writes }) =>
   }
   const limits = limitsOf(measured);
   for (const [metric, value] of Object.entries(limits))
-    report({ case: 'own products are as fast up to', metric, value, unit: '' });
+    report({ case: 'limits of own products', metric, value, unit: '' });
   if (!writes) return;
   const day = new Date().toISOString().slice(0, 10);
   const { description } = listDevices().find((each) => each.name === device.name)!;
