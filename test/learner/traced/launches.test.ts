@@ -25,16 +25,16 @@ describe('launches of traced learners', () => {
     return { launches: plan.launches, copies: opsOf(/^copy/), chains: opsOf(/^chain$/) };
   };
 
-  it('SAC concatenates the observations for its critics once', () => {
+  it('SAC concatenates the observations for its critics at most once', () => {
     const { launches, copies } = planned(tracedSac(rig.device));
-    expect(copies.filter((op) => op === 'concat')).to.have.length(3);
-    expect(launches).to.equal(57);
+    expect(copies.filter((op) => op === 'concat')).to.have.length(ON_HOST ? 3 : 0);
+    expect(launches).to.equal(ON_HOST ? 57 : 54);
   });
 
-  it('TD3 concatenates the observations for its critics once', () => {
+  it('TD3 concatenates the observations for its critics at most once', () => {
     const { launches, copies } = planned(tracedTd3(rig.device));
-    expect(copies.filter((op) => op === 'concat')).to.have.length(5);
-    expect(launches).to.equal(51);
+    expect(copies.filter((op) => op === 'concat')).to.have.length(ON_HOST ? 5 : 0);
+    expect(launches).to.equal(ON_HOST ? 51 : 45);
   });
 
   /** Captures an update of K minibatches, and returns the nodes of one. */

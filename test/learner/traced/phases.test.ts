@@ -3,6 +3,7 @@
  * that captures of one minibatch equal captures of whole cycles.
  */
 import { expect } from 'chai';
+import { hostRules } from '../../../src/device/products.ts';
 import { linear, Network, tanh } from '../../../src/entries/learner.ts';
 import {
   adam,
@@ -332,7 +333,7 @@ describe('phases of traced learners', () => {
         ],
       });
     const both = [false, true].map((poison) =>
-      rig.keep(new TracedLearner(rig.device, description(), { poison })),
+      rig.keep(new TracedLearner(rig.device, description(), { poison, products: hostRules })),
     );
     const copies = String(both[0]!.plan).match(/ copy2d +concat /g);
     // The first has two copies, and the others have one. The copy after tanh() is in a chain.
