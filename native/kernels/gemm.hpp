@@ -14,8 +14,9 @@ struct MatrixView {
   int64_t row, column;
 };
 
-// The work on an element of a product before it is stored. The bias of its column is added. With
-// `relu`, an element below 0 becomes 0. With `y`, it becomes 0 if its element of y is not above 0.
+// The work on an element of a product before it is stored. With `bias`, the bias of its column is
+// added, and with `relu`, an element below 0 then becomes 0. With `y`, an element becomes 0 if its
+// element of y is not above 0. A product has a bias or a y, or neither.
 struct Finish {
   const float* bias = nullptr;
   bool relu = false;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <new>
 
@@ -155,9 +156,10 @@ struct Out {
   }
   // Returns the finished value of element [i, j].
   float finished(float value, int64_t i, int64_t j) const {
-    if (bias) value += bias[transposed ? i : j];
-    if (relu && value < 0) value = 0;
-    return y && !(y[i * y_row + j * y_column] > 0) ? 0 : value;
+    if (y) return y[i * y_row + j * y_column] > 0 ? value : 0;
+    if (!bias) return value;
+    value += bias[transposed ? i : j];
+    return relu && value < 0 ? 0 : value;
   }
 };
 Out out_of(float* c, int64_t ldc, const Finish* finish) {
@@ -227,13 +229,14 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
           for (int64_t i = 0; i < mc; i += tall) {
             const int rows = int(std::min(tall, mc - i));
             float* const at = c.at + (ic + i) * c.row + (jc + j) * c.column;
-            micro::Target to = straight ? micro::Target{at, c.row, columns, alpha, keep}
-                                        : micro::Target{tile, max_width, columns, alpha, 0};
-            if (finish && straight) {
-              if (c.bias) to.bias = c.bias + jc + j;
-              if (c.y) to.y = c.y + (ic + i) * c.y_row + jc + j, to.y_row = c.y_row;
-              if (c.relu) to.low = 0;
-            }
+            micro::Finish own;
+            if (finish && straight)
+              own = {c.bias ? c.bias + jc + j : nullptr,
+                     c.y ? c.y + (ic + i) * c.y_row + jc + j : nullptr, c.y_row,
+                     c.relu ? 0 : -INFINITY};
+            const micro::Target to =
+                straight ? micro::Target{at, c.row, columns, alpha, keep, finish ? &own : nullptr}
+                         : micro::Target{tile, max_width, columns, alpha, 0, nullptr};
             if (packs_a)
               tiles[rows](kc, packed_a + i * kc, 1, rows, panel, step, to);
             else

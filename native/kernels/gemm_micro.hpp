@@ -9,55 +9,72 @@
 
 namespace hotslot::micro {
 
+// The work on the elements of a tile before it stores them. With y, elements become 0 if their
+// element of y is not above 0. Without y, the bias of the column is added, and elements below `low`
+// become `low`.
+struct Finish {
+  const float *bias, *y;
+  int64_t y_row;
+  float low;
+};
+
 // The memory to which a tile is stored. Only `columns` columns of the memory exist. If beta is 0,
 // the memory is not read.
-//
-// A tile finishes its elements before it stores them. It adds the bias of the column. Elements
-// below `low` become `low`. Elements become 0 if their element of `y` is not above 0. By default,
-// finishing changes no bits: x + −0 is x, also if x is −0.
 struct Target {
   float* at;
   int64_t row, columns;
   float alpha, beta;
-  const float *bias = nullptr, *y = nullptr;
-  int64_t y_row = 0;
-  float low = -__builtin_inff();
+  const Finish* finish;
 };
 
 // Defines a function that computes to = alpha·Σ_p a[r·row + p·column] · b[p·step + …] + beta·to and
 // finishes it. It reads V full vectors from each row of b. With `cut`, it reads only the columns
 // that exist.
-#define HOTSLOT_MICRO(name, attribute, lanes, isa)                                            \
-  template <int R, int V, bool cut = false>                                                   \
-  attribute void name(int64_t k, const float* a, int64_t row, int64_t column, const float* b, \
-                      int64_t step, const Target& to) {                                       \
-    using namespace isa;                                                                      \
-    vector sum[R][V];                                                                         \
-    _Pragma("GCC unroll 12") for (int r = 0; r < R; r++)                                      \
-        _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) sum[r][v] = splat(0);             \
-    for (int64_t p = 0; p < k; p++, a += column, b += step) {                                 \
-      vector right[V];                                                                        \
-      _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) right[v] =                          \
-          cut ? Part(to.columns - v * lanes).load(b + v * lanes) : load(b + v * lanes);       \
-      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                  \
-        const vector left = splat(a[r * row]);                                                \
-        _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) sum[r][v] =                       \
-            multiply_add(left, right[v], sum[r][v]);                                          \
-      }                                                                                       \
-    }                                                                                         \
-    const vector alpha = splat(to.alpha), beta = splat(to.beta), low = splat(to.low);         \
-    _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) {                                     \
-      const Part part(to.columns - v * lanes);                                                \
-      const vector bias = to.bias ? part.load(to.bias + v * lanes) : splat(-0.0f);            \
-      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                  \
-        float* const c = to.at + r * to.row + v * lanes;                                      \
-        vector out = multiply(alpha, sum[r][v]);                                              \
-        if (to.beta != 0) out = add(multiply(beta, part.load(c)), out);                       \
-        out = greater(low, add(out, bias));                                                   \
-        if (to.y) out = where_positive(part.load(to.y + r * to.y_row + v * lanes), out);      \
-        part.store(c, out);                                                                   \
-      }                                                                                       \
-    }                                                                                         \
+#define HOTSLOT_MICRO(name, attribute, lanes, isa)                                                 \
+  template <int R, int V, bool cut = false>                                                        \
+  attribute void name(int64_t k, const float* a, int64_t row, int64_t column, const float* b,      \
+                      int64_t step, const Target& to) {                                            \
+    using namespace isa;                                                                           \
+    vector sum[R][V];                                                                              \
+    _Pragma("GCC unroll 12") for (int r = 0; r < R; r++)                                           \
+        _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) sum[r][v] = splat(0);                  \
+    for (int64_t p = 0; p < k; p++, a += column, b += step) {                                      \
+      vector right[V];                                                                             \
+      _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) right[v] =                               \
+          cut ? Part(to.columns - v * lanes).load(b + v * lanes) : load(b + v * lanes);            \
+      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) {                                       \
+        const vector left = splat(a[r * row]);                                                     \
+        _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) sum[r][v] =                            \
+            multiply_add(left, right[v], sum[r][v]);                                               \
+      }                                                                                            \
+    }                                                                                              \
+    const vector alpha = splat(to.alpha), beta = splat(to.beta);                                   \
+    _Pragma("GCC unroll 4") for (int v = 0; v < V; v++)                                            \
+        _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) sum[r][v] =                           \
+            multiply(alpha, sum[r][v]);                                                            \
+    if (to.beta != 0) _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) {                        \
+        const Part part(to.columns - v * lanes);                                                   \
+        _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) sum[r][v] =                           \
+            add(multiply(beta, part.load(to.at + r * to.row + v * lanes)), sum[r][v]);             \
+      }                                                                                            \
+    if (to.finish != nullptr && to.finish->y != nullptr)                                           \
+      _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) {                                        \
+        const Part part(to.columns - v * lanes);                                                   \
+        _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) sum[r][v] =                           \
+            where_positive(part.load(to.finish->y + r * to.finish->y_row + v * lanes), sum[r][v]); \
+      }                                                                                            \
+    else if (to.finish != nullptr)                                                                 \
+      _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) {                                        \
+        const vector low = splat(to.finish->low),                                                  \
+                     bias = Part(to.columns - v * lanes).load(to.finish->bias + v * lanes);        \
+        _Pragma("GCC unroll 12") for (int r = 0; r < R; r++) sum[r][v] =                           \
+            greater(low, add(sum[r][v], bias));                                                    \
+      }                                                                                            \
+    _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) {                                          \
+      const Part part(to.columns - v * lanes);                                                     \
+      _Pragma("GCC unroll 12") for (int r = 0; r < R; r++)                                         \
+          part.store(to.at + r * to.row + v * lanes, sum[r][v]);                                   \
+    }                                                                                              \
   }
 
 // Defines a function that computes sixteen partial sums of each Σ_p a[r·a_row + p] · b[j·b_row +

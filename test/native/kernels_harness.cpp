@@ -68,9 +68,10 @@ struct DrawnFinish {
       for (int64_t i = 0; i < each->n; i++)
         if (generator() % 8 == 0) (*each)[i] = odd[generator() % 4];
     const uint32_t kind = generator() % 4;
-    if (kind != 0) finish.bias = bias.at.get();
-    finish.relu = kind == 2;
-    if (kind % 3 == 0) finish.y = y.at.get(), finish.y_stride = n + 3;
+    if (kind == 3)
+      finish.y = y.at.get(), finish.y_stride = n + 3;
+    else if (kind > 0)
+      finish.bias = bias.at.get(), finish.relu = kind == 1;
   }
   Floats bias, y;
   Finish finish;
