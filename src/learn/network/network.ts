@@ -327,8 +327,8 @@ let lastPass: (workspace: NetworkWorkspace) => LastPass;
 
 /**
  * Memory of one pass. It contains each layer's output and the values that the layer keeps. With
- * `backward` it also contains the gradient at each output. A linear layer and the `relu` or `tanh`
- * after it share one output.
+ * `backward` it also contains the gradient at each output. A linear layer and the activation after it
+ * share one output.
  */
 export class NetworkWorkspace implements Disposable {
   readonly network: Network;
