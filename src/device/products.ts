@@ -33,11 +33,7 @@ export const ownRules: ProductRules = { apart: () => null, twoPlaces: true, join
  *
  * @param precision of the library's products, ' in TF32' or an empty text
  */
-export function vendorRules(
-  library: string,
-  limits: ProductLimits,
-  precision = '',
-): ProductRules {
+export function vendorRules(library: string, limits: ProductLimits, precision = ''): ProductRules {
   const says = (of: string): string => `${library} multiplies ${of}${precision}`;
   const apart = ({ batch, m, n, k }: ProductSizes): string | null => {
     const of = `${batch > 1 ? `${batch} of ` : ''}${m}×${n}×${k}`;

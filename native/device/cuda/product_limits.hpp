@@ -7,8 +7,8 @@
 
 namespace hotslot::cuda {
 
-// Hotslot's own kernel computes products of at most `multiply_adds` = m·n·k, whose sums have at most
-// `terms` = k terms. cuBLAS computes all others.
+// Hotslot's own kernel computes products of at most `multiply_adds` = m·n·k, whose sums have at
+// most `terms` = k terms. cuBLAS computes all others.
 struct ProductLimits {
   int64_t multiply_adds, terms;
   const char* source;

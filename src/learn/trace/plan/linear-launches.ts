@@ -1,7 +1,7 @@
 /**
- * Launches of linear layers. Where the device's own kernel multiplies, one launch computes a product
- * with its bias and activation, with the slope of the activation below, or with the gradient of the
- * bias. Where a vendor's library multiplies, these are launches of their own.
+ * Launches of linear layers. A launch of the device's own kernel computes a product with its bias and
+ * activation, with the slope of the activation below, or with the gradient of the bias. A vendor's
+ * library computes the product alone, and other launches do the rest.
  */
 
 import { activations } from '../../activation.ts';
