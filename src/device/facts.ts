@@ -76,11 +76,11 @@ export interface DeviceTraits {
    */
   readonly movesPages: boolean;
   /**
-   * name of the implementation of the kernels `gemm` and `gemm_batched`, with ', TF32' if `products`
-   * is 'tf32'. When a device is opened, Hotslot tries to load a vendor's library for them
+   * name of the implementation of large products of the kernels `gemm` and `gemm_batched`, with
+   * ', TF32' if `products` is 'tf32'. When a device is opened, Hotslot tries to load a vendor's library for them
    */
   readonly matrixProducts: string;
-  /** precision of cuBLAS' matrix products. All other products are 'float32' */
+  /** precision of cuBLAS' matrix products, which are the large ones. All others are in float32 */
   readonly products: Products;
 }
 

@@ -6,7 +6,7 @@ import type { Device } from './device.ts';
 import { nativeKernels, type ProductLimits } from './native.ts';
 
 /** Sizes of a product C[m, n] = A[m, k] · B[k, n], of which a launch computes `batch`. */
-export interface ProductSizes {
+interface ProductSizes {
   readonly batch: number;
   readonly m: number;
   readonly n: number;
@@ -21,12 +21,27 @@ export interface ProductRules {
   readonly twoPlaces: boolean;
   /** whether one launch runs a network on two inputs */
   readonly joins: boolean;
+  /** whether one launch computes all members of an ensemble */
+  readonly batches: boolean;
 }
 
-/** The host's own product is a part of its fused kernels. Their bits are those of single launches. */
-export const hostRules: ProductRules = { apart: () => null, twoPlaces: false, joins: false };
+/**
+ * The host's own product is a part of its fused kernels. Their bits are those of single launches. The
+ * host computes one member after the other, so that the gradients of a member are still in its cache.
+ */
+export const hostRules: ProductRules = {
+  apart: () => null,
+  twoPlaces: false,
+  joins: false,
+  batches: false,
+};
 /** Rules of devices whose own kernel computes all products. */
-export const ownRules: ProductRules = { apart: () => null, twoPlaces: true, joins: true };
+export const ownRules: ProductRules = {
+  apart: () => null,
+  twoPlaces: true,
+  joins: true,
+  batches: true,
+};
 
 /**
  * Returns the rules of a device with a vendor's library for large products.
@@ -42,7 +57,7 @@ export function vendorRules(library: string, limits: ProductLimits, precision = 
     if (k > limits.terms) return `${says(of)}: sums of more than ${limits.terms} terms`;
     return null;
   };
-  return { apart, twoPlaces: true, joins: true };
+  return { ...ownRules, apart };
 }
 
 /** Returns the rules of a device. */

@@ -31,7 +31,7 @@ struct DeviceTraits {
       true;  // whether managed pages can move to the CPU and other devices, and can be located
   const char* submitter =
       "";  // what moves host rows: 'host_stream', 'cuda_driver', 'hip_runtime', 'level_zero'
-  std::string matrix_products;  // the library or kernel that computes gemm
+  std::string matrix_products;  // the library or kernel of large products
   Products products = Products::float32;
 };
 

@@ -1,5 +1,5 @@
-// Which products a card with cuBLAS computes with Hotslot's own kernel. `npm run bench -- products`
-// measures the limits on a card and writes them to this file.
+// Which products a card with cuBLAS computes with Hotslot's own kernel. `npm run bench -- products
+// --write` measures the limits on a card and writes them to this file.
 #pragma once
 #include <cstdint>
 #include <cstdlib>

@@ -1,9 +1,8 @@
 /** Launches of a linear layer that runs by itself. Plans of traces have launches of their own. */
 import type { Stream, Tensor } from '../../device/device.ts';
 import { productRulesOf } from '../../device/products.ts';
-import { activations } from '../activation.ts';
 import { rowStride } from '../checks.ts';
-import { slopeReadsInput, unaries } from '../ops/elementwise.ts';
+import { activationOf, slopeReadsInput } from '../ops/elementwise.ts';
 import { ops } from '../ops/index.ts';
 
 type Floats = Tensor<'float32'>;
@@ -56,10 +55,11 @@ export function activationBackward(
   const strides = [rows, columns, above, above, rowStride(from)] as const;
   if (byInput)
     stream.launch('unary_backward', { tensors: [dy, dy, from], wholes: [...strides, op] });
-  else {
-    const act = op === unaries.relu ? activations.relu : activations.tanh;
-    stream.launch('act_backward', { tensors: [dy, dy, from], wholes: [...strides, act] });
-  }
+  else
+    stream.launch('act_backward', {
+      tensors: [dy, dy, from],
+      wholes: [...strides, activationOf(op)],
+    });
 }
 
 /** Enqueues the gradients of weight and bias from the gradient d at the matrix product. */

@@ -1,5 +1,6 @@
 /** Elementwise ops, which compute one output element from one, two or three input elements. */
 import type { Stream, Tensor } from '../../device/device.ts';
+import { activations } from '../activation.ts';
 import { checkFloats, checkWithin } from '../checks.ts';
 import type { Steps } from './launches.ts';
 import { operands, strideOf } from './operands.ts';
@@ -37,6 +38,10 @@ export const unaries = {
  */
 export const slopeReadsInput = (op: number): boolean =>
   op >= 0 && op !== unaries.relu && op !== unaries.tanh;
+
+/** Returns the number of relu or tanh in `bias_act` and `act_backward`. */
+export const activationOf = (op: number): number =>
+  op === unaries.relu ? activations.relu : activations.tanh;
 
 /** Binary ops by name, with their numbers in native/kernels/binary.gk. */
 export const binaries = {

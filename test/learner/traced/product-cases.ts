@@ -165,6 +165,32 @@ export const cases: Readonly<Record<string, () => ReturnType<typeof describeLear
         return { minimize: { actor: climbed.neg(), critics: loss }, scalars: { climbed, loss } };
       },
     }),
+  'two losses through one activation': () =>
+    describeLearner({
+      name: 'losses',
+      rows: ROWS,
+      batch: { obs: [OBS] },
+      networks: { a: new Network([linear(OBS, 3)]), q: new Network([linear(3, 2), elu()]) },
+      optimizers: { a: sgd({ learningRate: 0.05 }), q: sgd({ learningRate: 0.05 }) },
+      update({ a, q }, { obs }) {
+        const y = q(a(obs)) as Expression;
+        const [square, mean] = [y.square().mean(), y.exp().mean()];
+        return { minimize: { a: mean, q: square }, scalars: { square, mean } };
+      },
+    }),
+  'two inputs of one activation': () =>
+    describeLearner({
+      name: 'inputs',
+      rows: ROWS,
+      batch: { obs: [OBS], nextObs: [OBS] },
+      networks: { q: new Network([linear(OBS, 2), silu()]) },
+      optimizers: { q: sgd({ learningRate: 0.05 }) },
+      update({ q }, { obs, nextObs }) {
+        const next = q(nextObs.reshape([ROWS, OBS])) as Expression;
+        const loss = (q(obs) as Expression).square().mean().add(next.abs().mean());
+        return { minimize: { q: loss }, scalars: { loss } };
+      },
+    }),
   'two critics with layer norms': () =>
     critics(
       2,

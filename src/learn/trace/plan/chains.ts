@@ -192,6 +192,9 @@ class Programs {
       const [a, b = FIRST_CONSTANT, c = FIRST_CONSTANT, d = FIRST_CONSTANT] = numbers as [number];
       words.set([step.op, a + 64 * b + 4096 * c, outputs.indexOf(step) + 1 + 8 * d], 3 * s);
     }
+    // A chain is in place only for its first output.
+    const later = outputs.slice(1).map(({ output }) => output.buffer);
+    if (inputs.some(({ buffer }) => later.includes(buffer))) return null;
     if (outputs.length > OUTPUTS || inputs.length > INPUTS || constants.length > MAX_CONSTANTS)
       return null;
     words.set(constants, 3 * MAX_STEPS);

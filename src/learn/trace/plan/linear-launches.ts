@@ -4,10 +4,9 @@
  * library computes the product alone, and other launches do the rest.
  */
 
-import { activations } from '../../activation.ts';
 import type { LinearKind } from '../../network/kinds.ts';
 import type { Stage } from '../../network/network.ts';
-import { slopeReadsInput, unaries } from '../../ops/elementwise.ts';
+import { activationOf, slopeReadsInput } from '../../ops/elementwise.ts';
 import { sizeOf } from '../shapes.ts';
 import type { Node } from '../tape.ts';
 import type {
@@ -72,7 +71,7 @@ function launch(
   given: Omit<LayerLaunch, 'node' | 'layer'>,
 ): void {
   const name = `${index}: ${layer.name}${count > 1 ? ` × ${count}` : ''}`;
-  lowering.launch({ ...given, node, layer: name });
+  lowering.launch({ results: [], ...given, node, layer: name });
 }
 
 /** A matrix of each member as an operand of a product. */
@@ -209,7 +208,6 @@ function slope(
   const { count, rows } = pass;
   const from = slopeReadsInput(op) ? z : y;
   const together = [dy, from].every((each) => evenly(each, count, rows));
-  const act = op === unaries.relu ? activations.relu : activations.tanh;
   for (let p = 0; p < (together ? 1 : count); p++) {
     const length = together ? count * rows : rows;
     const view = ({ value, columns, distance, batch }: Rows): View =>
@@ -220,7 +218,7 @@ function slope(
       writes: 1,
       wholes: [
         ...[length, dy.columns, dy.distance, dy.distance, from.distance],
-        slopeReadsInput(op) ? op : act,
+        slopeReadsInput(op) ? op : activationOf(op),
       ],
     });
   }
@@ -349,20 +347,19 @@ export function inputGradient(
   from: number,
   below: {
     readonly op: number;
-    readonly at: StagePass;
+    readonly at: StagePass | null;
     readonly results: readonly LaunchResult[];
-  } | null,
+  },
 ): boolean {
   const { count, rows, stage, parameters } = pass;
   const { inputs, outputs } = stage;
   const { offset } = stage.parameters[0]!;
   const n = dx.columns;
   const apart = lowering.rules.apart({ batch: count, m: rows, n, k: outputs });
-  const results = below?.results ?? [];
+  const { op, results } = below;
   const weight = parameter(parameters, count, offset + from, [outputs, n], [inputs, 1]);
   if (apart === null) {
-    const op = below?.op ?? -1;
-    const read = op < 0 ? d : slopeReadsInput(op) ? below!.at.z : below!.at.y;
+    const read = op < 0 ? d : slopeReadsInput(op) ? below.at!.z : below.at!.y;
     launch(lowering, pass, {
       kernel: 'linear_backward',
       views: [

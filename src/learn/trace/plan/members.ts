@@ -78,12 +78,12 @@ export function membersRead(lowering: Lowering, node: Node, members: number): Me
   return new Set(read.flatMap((each) => [...each]));
 }
 
-/** Returns sets of members as runs of neighbors. */
-export function runsOf(members: Members): Run[] {
+/** Returns a set of members as runs of neighbors, or as one run for each member. */
+export function runsOf(members: Members, together: boolean): Run[] {
   const runs: { from: number; count: number }[] = [];
   for (const j of [...members].sort((a, b) => a - b)) {
     const last = runs.at(-1);
-    if (last && last.from + last.count === j) last.count++;
+    if (together && last && last.from + last.count === j) last.count++;
     else runs.push({ from: j, count: 1 });
   }
   return runs;

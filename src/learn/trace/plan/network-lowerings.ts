@@ -6,7 +6,7 @@
 import { linearOf } from '../../network/kinds.ts';
 import { type Network, type Stage, stagesOf } from '../../network/network.ts';
 import { slopeReadsInput } from '../../ops/elementwise.ts';
-import type { Node, NodeOfKind } from '../tape.ts';
+import { isView, type Node, type NodeOfKind } from '../tape.ts';
 import { inputPlaces } from './input-places.ts';
 import type {
   LaunchResult,
@@ -38,6 +38,12 @@ type NetworkNode = NodeOfKind<'network'>;
 
 const rowsOfInput = ({ inputs: [input] }: NetworkNode): number => input!.shape[0] as number;
 
+/** Returns whether no launch computes the value of an op, or one has computed it already. */
+const isReady = (lowering: Lowering, node: Node): boolean =>
+  lowering.has(node) ||
+  node.op === 'input' ||
+  (isView(node) && isReady(lowering, lowering.merged.of(node.inputs[0]!)));
+
 /** Returns why the passes of two ops that run one network are apart, or null if they are joined. */
 function apartFrom(lowering: Lowering, node: NetworkNode, other: NetworkNode): string | null {
   const { rules, merged } = lowering;
@@ -51,7 +57,7 @@ function apartFrom(lowering: Lowering, node: NetworkNode, other: NetworkNode): s
   const inputs = [node, other].map((each) => merged.of(each.inputs[0]!));
   if (inputs.some((input) => inputPlaces(lowering, input)))
     return 'an input is read from two places already';
-  if (inputs.some((input) => !(lowering.has(input) || input.op === 'input')))
+  if (!inputs.every((input) => isReady(lowering, input)))
     return 'launches between them compute the other input';
   const m = rowsOfInput(node) + rowsOfInput(other);
   for (const { inputs: k, outputs: n } of stages) {
@@ -212,10 +218,12 @@ export function lowerNetwork(lowering: Lowering, node: NetworkNode): Value {
   const note = partner?.apart ? `apart from another input of the network: ${partner.apart}` : null;
   const pass = new ForwardPass(lowering, joined, note);
   const source = second ? { first: first.first, second: second.first, split: -own } : first;
-  const runs = runsOf(new Set(read.flatMap((each) => [...each]))).map((run) => ({
-    ...run,
-    stages: pass.run(run, source, result),
-  }));
+  const runs = runsOf(new Set(read.flatMap((each) => [...each])), lowering.rules.batches).map(
+    (run) => ({
+      ...run,
+      stages: pass.run(run, source, result),
+    }),
+  );
   for (const [k, each] of joined.entries()) {
     const at = (rows: Rows): Rows => rowsFrom(rows, k * own);
     lowering.setPass(each as Node, {

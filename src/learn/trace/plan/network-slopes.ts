@@ -213,6 +213,7 @@ class BackwardPass {
   ): Pick<LayerPart, 'dy' | 'sloped'> {
     const lowering = this.#lowering;
     const { i, stage, dy, sloped } = part;
+    const top = this.#atTop(run, part);
     const pass: LinearPass = {
       node: this.#node,
       count: run.count,
@@ -226,8 +227,10 @@ class BackwardPass {
       memory: memory[i]!,
       x: i > 0 ? single(memory[i - 1]!.y) : this.#pass.source,
       gradients: this.#gradient && vectorFrom(this.#gradient, run.from),
-      results: [...this.#atTop(run, part), ...this.#ofParameters(run, stage)],
+      results: [...top, ...this.#ofParameters(run, stage)],
     });
+    // Without gradients of parameters, the launch of the input's gradient reports the output's.
+    const rest = this.#gradient ? [] : top;
     if (i > 0) {
       const lower = stagesOf(this.#network)[i - 1]!;
       const kind = linearOf(lower.layer);
@@ -235,14 +238,14 @@ class BackwardPass {
       const done = inputGradient(lowering, pass, d, below, 0, {
         op: kind?.epsilon === null ? kind.op : -1,
         at: memory[i - 1]!,
-        results: this.#atOutput(run, lower, below),
+        results: [...rest, ...this.#atOutput(run, lower, below)],
       });
       return { dy: below, sloped: done };
     }
     this.#dx?.add((value) => {
       const { from, width } = this.#dx!.columns;
       const sum: Rows = { value, columns: width, distance: width, batch: 0 };
-      inputGradient(lowering, pass, d, sum, from, null);
+      inputGradient(lowering, pass, d, sum, from, { op: -1, at: null, results: rest });
     });
     return { dy: d, sloped: false };
   }
@@ -353,9 +356,13 @@ export function lowerNetworkSlope(lowering: Lowering, node: SlopeNode): null {
   const pass = new BackwardPass(lowering, node, gradient, dx);
   const within = membersWithin(lowering, above, members);
   if (gradient)
-    for (const { from, count } of runsOf(new Set(range(members).filter((j) => !within.has(j)))))
+    for (const { from, count } of runsOf(
+      new Set(range(members).filter((j) => !within.has(j))),
+      true,
+    ))
       lowering.fill(node as Node, vectorFrom(gradient, from).value, [count * size], 0);
-  for (const run of runsOf(within)) pass.run(run, runOf(dy, run, rows, network.outputs));
+  for (const run of runsOf(within, lowering.rules.batches))
+    pass.run(run, runOf(dy, run, rows, network.outputs));
   // Slices of the gradient read the columns that it has.
   const { from, width } = columns;
   const shown = dx && { ...dx.value, offset: -from, strides: [width, 1] };
