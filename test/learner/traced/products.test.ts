@@ -60,7 +60,7 @@ describe('products with what surrounds them', () => {
       expect(await watch.first()).to.equal(null);
       batch.rewards.write(new Float32Array(ROWS).fill(Number.NaN));
       made.update(rig.stream, batch, rig.zeros(0));
-      expect((await watch.first())?.text).to.match(/^update 2 .*'sub/);
+      expect((await watch.first())?.text).to.match(/^update 2 .* has NaN or infinity/);
       rig.close();
     }
   });
