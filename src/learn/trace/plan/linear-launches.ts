@@ -225,24 +225,79 @@ function slope(
 }
 
 /** Launches the column sums of each member's rows. */
-function columnSums(
-  lowering: Lowering,
-  pass: LinearPass,
-  x: Rows,
-  columns: number,
-  out: View,
-  batch: number,
-  note: string | null,
-): void {
-  const { count, rows } = pass;
+function columnSums(lowering: Lowering, pass: LinearPass, x: Rows, out: View): void {
+  const { count, rows, parameters } = pass;
   launch(lowering, pass, {
     kernel: 'column_sums_batched',
-    views: [out, operand({ ...x, columns }, count, rows)],
+    views: [out, operand(x, count, rows)],
     writes: 1,
-    wholes: [count, rows, columns, x.distance, x.batch, batch],
+    wholes: [count, rows, x.columns, x.distance, x.batch, parameters.batch],
     reals: [1, 0],
-    note,
   });
+}
+
+/** Terms whose column sums are the gradients of neighboring parameters, from `offset` on. */
+interface Terms {
+  readonly terms: Rows;
+  readonly offset: number;
+}
+
+/**
+ * Launches the slope of a layer's normalization. Returns the gradient at the matrix product, and the
+ * terms of the gradients of bias, scale and shift. These are side by side for several members, so that
+ * one launch sums all of them. One member has them apart, so that products read adjacent rows.
+ */
+function normBackward(
+  lowering: Lowering,
+  pass: LinearPass,
+  op: number,
+  dy: Rows,
+  { product: of, kept }: NormPass,
+  results: readonly LaunchResult[],
+): { d: Rows; sums: readonly Terms[] } {
+  const { count, rows, stage, parameters } = pass;
+  const { outputs } = stage;
+  const [, bias, scale, shift] = stage.parameters;
+  const vectors = [bias!, scale!, shift!].map(({ offset, shape }) =>
+    parameter(parameters, count, offset, shape),
+  );
+  if (!lowering.rules.batches) {
+    const [d, terms] = [0, 1].map((): Rows => {
+      const value = lowering.fresh([rows, outputs]);
+      return { value, columns: outputs, distance: outputs, batch: 0 };
+    }) as [Rows, Rows];
+    launch(lowering, pass, {
+      kernel: 'norm_act_backward',
+      views: [...[d, terms, dy, of, kept].map((each) => operand(each, 1, rows)), ...vectors],
+      writes: 3,
+      inPlace: [3],
+      wholes: [rows, outputs, outputs, outputs, dy.distance, of.distance, op],
+      results,
+    });
+    const each = [d, terms, dy] as const;
+    return {
+      d,
+      sums: [bias!, scale!, shift!].map(({ offset }, i) => ({ terms: each[i]!, offset })),
+    };
+  }
+  const distance = 3 * outputs;
+  const value = lowering.fresh([count * rows, distance]);
+  const terms: Rows = { value, columns: distance, distance, batch: rows * distance };
+  launch(lowering, pass, {
+    kernel: 'norm_act_backward_batched',
+    views: [
+      flatView(value, count * rows, distance, distance),
+      ...[dy, of, kept].map((each) => operand(each, count, rows)),
+      ...vectors,
+    ],
+    writes: 1,
+    wholes: [
+      ...[count * rows, outputs, distance, dy.distance, of.distance, op, rows],
+      parameters.batch,
+    ],
+    results,
+  });
+  return { d: { ...terms, columns: outputs }, sums: [{ terms, offset: bias!.offset }] };
 }
 
 /**
@@ -267,29 +322,13 @@ export function linearBackward(
   const { count, rows, stage, parameters } = pass;
   const { inputs, outputs } = stage;
   const { dy, memory, x, gradients, results } = given;
-  const [weight, bias, scale, shift] = stage.parameters;
+  const [weight, bias] = stage.parameters;
   let d = dy;
+  let sums: readonly Terms[] = [{ terms: dy, offset: bias!.offset }];
   if (epsilon !== null) {
-    const { product: of, kept } = memory.norm as NormPass;
-    const out = lowering.fresh([count * rows, 3 * outputs]);
-    const distance = 3 * outputs;
-    d = { value: out, columns: outputs, distance, batch: rows * distance };
-    launch(lowering, pass, {
-      kernel: 'norm_act_backward_batched',
-      views: [
-        flatView(out, count * rows, distance, distance),
-        ...[dy, of, kept].map((each) => operand(each, count, rows)),
-        ...[bias!, scale!, shift!].map(({ offset, shape }) =>
-          parameter(parameters, count, offset, shape),
-        ),
-      ],
-      writes: 1,
-      wholes: [
-        ...[count * rows, outputs, distance, dy.distance, of.distance, op, rows],
-        parameters.batch,
-      ],
-      results: gradients ? [] : results,
-    });
+    const { norm } = memory;
+    const own = gradients ? [] : results;
+    ({ d, sums } = normBackward(lowering, pass, op, dy, norm as NormPass, own));
   } else if (op >= 0 && !given.sloped) slope(lowering, pass, op, dy, memory);
   if (!gradients) return d;
   const apart = lowering.rules.apart({ batch: count, m: outputs, n: inputs, k: rows });
@@ -316,10 +355,8 @@ export function linearBackward(
     });
     return d;
   }
-  // The gradients of bias, scale and shift are neighbors, as are their terms.
-  const columns = epsilon === null ? outputs : 3 * outputs;
-  const sums = parameter(gradients, count, bias!.offset, [columns]);
-  columnSums(lowering, pass, d, columns, sums, gradients.batch, null);
+  for (const { terms, offset } of sums)
+    columnSums(lowering, pass, terms, parameter(gradients, count, offset, [terms.columns]));
   product(
     lowering,
     pass,

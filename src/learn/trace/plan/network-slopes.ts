@@ -341,8 +341,8 @@ export function lowerNetworkSlope(lowering: Lowering, node: SlopeNode): null {
   const [above, , input] = node.inputs as [Node, Node, Node];
   const [rows] = input.shape as [number];
   const kind = linearOf(stagesOf(network).at(-1)!.layer);
-  // Only an activation at the end, or a layer of its own, overwrites the gradient at the output.
-  const reads = kind && (kind.op < 0 || kind.epsilon !== null);
+  // An activation at the end, a normalization of one member or another layer overwrites the gradient.
+  const reads = kind && (kind.epsilon === null ? kind.op < 0 : lowering.rules.batches);
   const [value, { shape }] = [lowering.value(above), above];
   const dy = reads
     ? lowering.dense(node as Node, value, shape)
