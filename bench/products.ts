@@ -1,14 +1,14 @@
 /**
  * Compares Hotslot's own products with those of a GPU's library, each with what surrounds it in a
  * linear layer, and finds the sizes up to which the own ones are as fast. `--write` puts these limits
- * into native/device/cuda/product_limits.hpp.
+ * into native/device/core/product_limits.hpp.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { listDevices, openDevice, type Stream, type Tensor } from '../src/index.ts';
 import { type Benchmark, beside, inTurn, median } from './harness.ts';
 
-const file = fileURLToPath(new URL('../../native/device/cuda/product_limits.hpp', import.meta.url));
+const file = fileURLToPath(new URL('../../native/device/core/product_limits.hpp', import.meta.url));
 
 /** Times of a layer's passes in microseconds. */
 export interface Measured {

@@ -114,7 +114,7 @@ by default, what the device has to do with, but not 'torch', 'torch-tf32', 'trac
 redis-server or valkey-server), not 'scale', not 'long', and not 'checkpoint' (it writes 30 GB to the disk, where TMPDIR says): ${processor.join(', ')} for the processor,
 ${accelerator.join(', ')} for any other device, the rest for both. --device chooses it (auto).
 --explain: of 'tick', where each microsecond of a small tick goes. Of 'traced', the launches of each plan.
---write: of 'products', put the limits of Hotslot's own products into native/device/cuda/product_limits.hpp.
+--write: of 'products', put the limits of Hotslot's own products into native/device/core/product_limits.hpp.
 --record writes the figures to bench/results/<device>.json, but not those of a benchmark during which the machine was not
 quiet: before and after each figure the same short work is done, and how far its times lie apart stands behind it
 (numbers / memory, '!' where that is too far to be recorded). That work is the processor's. So of a benchmark of another

@@ -242,7 +242,7 @@ export const nativeShared = addonOf<{
 
 /**
  * The products that a device computes with its own kernel although it has a vendor's library.
- * native/device/cuda/product_limits.hpp has the numbers.
+ * native/device/core/product_limits.hpp has the numbers.
  */
 export interface ProductLimits {
   /** largest number of multiply-adds of one product */

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { limitsOf, type Measured, written } from '../../bench/products.ts';
 
-const file = new URL('../../../native/device/cuda/product_limits.hpp', import.meta.url);
+const file = new URL('../../../native/device/core/product_limits.hpp', import.meta.url);
 
 describe('the benchmark of products', () => {
   const layer = (multiplyAdds: number, terms: number, own: number, library: number): Measured => ({

@@ -3,7 +3,7 @@
 #include "device/addon/arguments.hpp"
 #include "device/addon/async.hpp"
 #include "device/core/kernel_module.hpp"
-#include "device/cuda/product_limits.hpp"
+#include "device/core/product_limits.hpp"
 
 namespace hotslot {
 namespace {
@@ -265,7 +265,7 @@ void add_kernel_functions(Napi::Env env, Napi::Object exports) {
   const Napi::Object group = add_group(env, exports, "kernels");
   add_functions(env, group, kernel);
   group.Set("gemmProvider", gemm_provider());
-  const cuda::ProductLimits limits = cuda::product_limits();
+  const ProductLimits limits = product_limits();
   auto cuda = Napi::Object::New(env);
   cuda.Set("multiplyAdds", double(limits.multiply_adds));
   cuda.Set("terms", double(limits.terms));

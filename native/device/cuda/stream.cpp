@@ -1,9 +1,9 @@
 // CUDA's and ROCm's streams.
 #include <cstring>
 
+#include "device/core/product_limits.hpp"
 #include "device/cuda/blas.hpp"
 #include "device/cuda/graph.hpp"
-#include "device/cuda/product_limits.hpp"
 
 namespace hotslot::cuda {
 namespace {

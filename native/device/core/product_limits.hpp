@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-namespace hotslot::cuda {
+namespace hotslot {
 
 // Hotslot's own kernel computes products of at most `multiply_adds` = m·n·k, whose sums have at
 // most `terms` = k terms. cuBLAS computes all others.
@@ -31,4 +31,4 @@ inline bool is_own_product(int64_t m, int64_t n, int64_t k) {
   return k <= limits.terms && m * n <= limits.multiply_adds / (k > 0 ? k : 1);
 }
 
-}  // namespace hotslot::cuda
+}  // namespace hotslot
