@@ -27,10 +27,10 @@ declare -A limits=(
   [above]=140 [memcheck]=45 [lost]=100 [after]=15
   [torch]=65 [torch-tf32]=60 [peers]=60 [copy]=10 [calls]=10 [train]=25
   [bench-driver]=15 [bench-seen]=10 [bench-graph]=10 [bench-full-iteration]=15
-  [bench-transfer]=60 [bench-learner]=45 [bench-tick]=60 [bench-prefetch]=45 [bench-halo]=60
+  [bench-transfer]=60 [bench-learner]=45 [bench-tick]=60 [bench-prefetch]=45 [bench-halo]=60 [bench-products]=30
 )
 short_benches="bench-graph bench-seen bench-full-iteration bench-driver"
-benches="$short_benches bench-transfer bench-learner bench-tick bench-prefetch bench-halo"
+benches="$short_benches bench-transfer bench-learner bench-tick bench-prefetch bench-halo bench-products"
 first="look facts facts-warm kernels doctor same pinned contract events"
 second="above memcheck lost after"
 third="copy calls train torch peers torch-tf32 $short_benches"
