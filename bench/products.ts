@@ -37,17 +37,18 @@ export function limitsOf(measured: readonly Measured[]): { multiplyAdds: number;
   return { multiplyAdds: best.multiplyAdds, terms: best.terms };
 }
 
-/** Returns the text of product_limits.hpp with other limits. */
+/** Returns the text of product_limits.hpp with other limits, and their source in the comment. */
 export function written(
   text: string,
   { multiplyAdds, terms }: { multiplyAdds: number; terms: number },
   source: string,
 ): string {
-  const start = text.indexOf('constexpr ProductLimits measured_limits{');
-  const end = text.indexOf('};', start);
-  if (start < 0 || end < 0) throw new Error('product_limits.hpp has no measured_limits');
-  const own = `constexpr ProductLimits measured_limits{\n    ${multiplyAdds}, ${terms},\n    "${source}"`;
-  return `${text.slice(0, start)}${own}${text.slice(end)}`;
+  const old = /\/\/ [^\n]*\nconstexpr ProductLimits measured_limits\{[^}]*\};/;
+  if (!old.test(text)) throw new Error('product_limits.hpp has no measured_limits');
+  return text.replace(
+    old,
+    () => `// ${source}\nconstexpr ProductLimits measured_limits{${multiplyAdds}, ${terms}};`,
+  );
 }
 
 /** Rows, inputs and outputs of the layers. */
@@ -184,6 +185,6 @@ export const run: Benchmark = async (report, { device: name, quick, writes }) =>
   if (!writes) return;
   const day = new Date().toISOString().slice(0, 10);
   const { description } = listDevices().find((each) => each.name === device.name)!;
-  const source = `${description}, ${day}: npm run bench -- products`.replaceAll('"', "'");
+  const source = `${description}, ${day}: npm run bench -- products`;
   writeFileSync(file, written(readFileSync(file, 'utf8'), limits, source));
 };

@@ -249,8 +249,6 @@ export interface ProductLimits {
   readonly multiplyAdds: number;
   /** largest number of terms of a sum */
   readonly terms: number;
-  /** measurement from which the numbers come */
-  readonly source: string;
 }
 
 /** Kernels, their launches, and kernels that a program supplies. */

@@ -269,7 +269,6 @@ void add_kernel_functions(Napi::Env env, Napi::Object exports) {
   auto cuda = Napi::Object::New(env);
   cuda.Set("multiplyAdds", double(limits.multiply_adds));
   cuda.Set("terms", double(limits.terms));
-  cuda.Set("source", limits.source);
   auto by_family = Napi::Object::New(env);
   by_family.Set("cuda", cuda);
   group.Set("productLimits", by_family);

@@ -61,9 +61,8 @@ class Blas {
  private:
   Blas(CudaDevice& device, const Calls& calls, void* handle, std::string provider)
       : device_(device), calls_(calls), handle_(handle), provider_(std::move(provider)) {}
-  // Multiplies two matrices by `gemm` or by `gemm_batched`, and returns what is wrong with the
-  // result, or "". This check is needed because a library may start even if it has no kernels for
-  // the GPU.
+  // Multiplies two matrices by `gemm` or by `gemm_batched`. Returns a description of the fault, or
+  // "" if the result is right. A library may start even if it has no kernels for the GPU.
   std::string wrong_product(bool batched, Products products);
   void check(int status, const char* call) const;
   CudaDevice& device_;

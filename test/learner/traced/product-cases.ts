@@ -36,12 +36,11 @@ import {
 import { numbers, OBS, Rig, ROWS } from './rig.ts';
 
 /** A library that multiplies everything. */
-export const vendor = vendorRules('a library', { multiplyAdds: 0, terms: 0, source: 'this test' });
+export const vendor = vendorRules('a library', { multiplyAdds: 0, terms: 0 });
 /** A library that multiplies some layers, and others only backward. */
 const mixed = vendorRules('a library', {
   multiplyAdds: ROWS * 8 * 6,
   terms: 7,
-  source: 'this test',
 });
 const apart: ProductRules = { ...ownRules, twoPlaces: false, joins: false };
 export const all: Readonly<Record<string, ProductRules>> = { own: ownRules, apart, vendor, mixed };

@@ -718,7 +718,7 @@ function fed(given: Drawn, k: number): { rows: Rows; draws: ReadonlyMap<Term, nu
 }
 
 /** Rules of a device whose library multiplies some of the networks' products. */
-const vendors = vendorRules('a library', { multiplyAdds: 60, terms: 4, source: 'this test' });
+const vendors = vendorRules('a library', { multiplyAdds: 60, terms: 4 });
 
 /** Greatest number that is compared. */
 const LARGEST = 50;
