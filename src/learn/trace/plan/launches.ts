@@ -144,7 +144,7 @@ export interface Launch {
   readonly node: Node;
   /** enqueues the launches of a layer, whose operands are `views`. Undefined for a kernel */
   readonly call?: (stream: Stream, tensors: readonly Tensor<'float32'>[]) => void;
-  /** for the launches of a layer: its index and name, and the number of members if there are several */
+  /** for the launches of a layer: its index and name, and its members if there are several */
   readonly layer?: string;
   /** for the launches of a layer: the parts of its tensors that they write. Others are scratch */
   readonly results?: readonly LaunchResult[];

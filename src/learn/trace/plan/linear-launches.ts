@@ -8,13 +8,14 @@ import type { LinearKind } from '../../network/kinds.ts';
 import type { Stage } from '../../network/network.ts';
 import { activationOf, slopeReadsInput } from '../../ops/elementwise.ts';
 import { sizeOf } from '../shapes.ts';
-import type { Node } from '../tape.ts';
+import type { Node, NodeOfKind } from '../tape.ts';
 import type {
   LaunchResult,
   NormPass,
   ParameterVector,
   ProductSource,
   Rows,
+  Run,
   StagePass,
   View,
   Whole,
@@ -24,16 +25,18 @@ import { flatView, type Lowering, whole } from './lowering.ts';
 /** Returns rows as a source of one place. */
 export const single = (first: Rows): ProductSource => ({ first, split: first.columns });
 
+type NetworkOp = NodeOfKind<'network'> | NodeOfKind<'networkSlope'>;
+
 /** A linear layer of neighboring members of an ensemble. */
 export interface LinearPass {
-  readonly node: Node;
-  /** number of members */
-  readonly count: number;
+  readonly node: NetworkOp;
+  readonly run: Run;
   readonly rows: number;
   readonly stage: Stage;
   /** parameters of the first member, and their number in a member */
   readonly parameters: ParameterVector;
 }
+
 /** Whether the rows of all members have one distance. */
 const evenly = ({ batch, distance }: Rows, count: number, rows: number): boolean =>
   count === 1 || batch === rows * distance;
@@ -67,11 +70,12 @@ type LayerLaunch = Parameters<Lowering['launch']>[0];
 /** Adds a launch of a layer to the plan. */
 function launch(
   lowering: Lowering,
-  { node, count, stage: { index, layer } }: LinearPass,
+  { node, run: { from, count }, stage: { index, layer } }: LinearPass,
   given: Omit<LayerLaunch, 'node' | 'layer'>,
 ): void {
-  const name = `${index}: ${layer.name}${count > 1 ? ` × ${count}` : ''}`;
-  lowering.launch({ results: [], ...given, node, layer: name });
+  const one = node.attributes.members > 1 ? `, member ${from}` : '';
+  const name = `${index}: ${layer.name}${count > 1 ? ` × ${count}` : one}`;
+  lowering.launch({ results: [], ...given, node: node as Node, layer: name });
 }
 
 /** A matrix of each member as an operand of a product. */
@@ -98,7 +102,7 @@ function product(
   b: Matrix,
   rest: { note?: string | null; results?: readonly LaunchResult[]; beta?: number },
 ): void {
-  const { count } = pass;
+  const { count } = pass.run;
   const { beta = 0, note = null, results = [] } = rest;
   const batched = count > 1;
   const strides: Whole[] = [whole(1, a.distance), whole(2, b.distance), c.distance];
@@ -130,7 +134,8 @@ export function linearForward(
   { y, z, norm }: StagePass,
   { note, results }: { readonly note: string | null; readonly results: readonly LaunchResult[] },
 ): void {
-  const { count, rows, stage, parameters } = pass;
+  const { rows, stage, parameters } = pass;
+  const { count } = pass.run;
   const { inputs, outputs } = stage;
   const [weight, bias, scale, shift] = stage.parameters;
   const own = (index: { offset: number; shape: readonly number[] }): View =>
@@ -205,7 +210,8 @@ function slope(
   dy: Rows,
   { y, z }: StagePass,
 ): void {
-  const { count, rows } = pass;
+  const { rows } = pass;
+  const { count } = pass.run;
   const from = slopeReadsInput(op) ? z : y;
   const together = [dy, from].every((each) => evenly(each, count, rows));
   for (let p = 0; p < (together ? 1 : count); p++) {
@@ -226,7 +232,8 @@ function slope(
 
 /** Launches the column sums of each member's rows. */
 function columnSums(lowering: Lowering, pass: LinearPass, x: Rows, out: View): void {
-  const { count, rows, parameters } = pass;
+  const { rows, parameters } = pass;
+  const { count } = pass.run;
   launch(lowering, pass, {
     kernel: 'column_sums_batched',
     views: [out, operand(x, count, rows)],
@@ -255,7 +262,8 @@ function normBackward(
   { product: of, kept }: NormPass,
   results: readonly LaunchResult[],
 ): { d: Rows; sums: readonly Terms[] } {
-  const { count, rows, stage, parameters } = pass;
+  const { rows, stage, parameters } = pass;
+  const { count } = pass.run;
   const { outputs } = stage;
   const [, bias, scale, shift] = stage.parameters;
   const vectors = [bias!, scale!, shift!].map(({ offset, shape }) =>
@@ -319,7 +327,8 @@ export function linearBackward(
     readonly results: readonly LaunchResult[];
   },
 ): Rows {
-  const { count, rows, stage, parameters } = pass;
+  const { rows, stage, parameters } = pass;
+  const { count } = pass.run;
   const { inputs, outputs } = stage;
   const { dy, memory, x, gradients, results } = given;
   const [weight, bias] = stage.parameters;
@@ -388,7 +397,8 @@ export function inputGradient(
     readonly results: readonly LaunchResult[];
   },
 ): boolean {
-  const { count, rows, stage, parameters } = pass;
+  const { rows, stage, parameters } = pass;
+  const { count } = pass.run;
   const { inputs, outputs } = stage;
   const { offset } = stage.parameters[0]!;
   const n = dx.columns;
@@ -427,7 +437,7 @@ export function inputGradient(
     );
   else
     for (let p = 0; p < count; p++) {
-      const one = { ...pass, count: 1 };
+      const one = { ...pass, run: { from: pass.run.from + p, count: 1 } };
       const own = { ...d, value: { ...d.value, offset: d.value.offset + p * d.batch } };
       const at = offset + from + p * parameters.batch;
       product(

@@ -159,7 +159,7 @@ class ForwardPass {
       const z = this.#sloped && !isNorm && slopeReadsInput(kind.op) ? fresh(outputs) : y;
       const norm = isNorm ? { product: fresh(outputs), kept: fresh(2) } : null;
       const parameters = vectorFrom(this.#vector, run.from);
-      const pass: LinearPass = { node: node as Node, count: run.count, rows, stage, parameters };
+      const pass: LinearPass = { node, run, rows, stage, parameters };
       const done: StagePass = { y, z, norm, kept: null };
       linearForward(lowering, pass, kind, x, done, { note, results: this.#results(y, run, stage) });
       return done;

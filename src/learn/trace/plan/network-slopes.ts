@@ -215,8 +215,8 @@ class BackwardPass {
     const { i, stage, dy, sloped } = part;
     const top = this.#atTop(run, part);
     const pass: LinearPass = {
-      node: this.#node,
-      count: run.count,
+      node: this.#node as SlopeNode,
+      run,
       rows: this.#rows,
       stage,
       parameters: vectorFrom(this.#vector, run.from),
