@@ -154,6 +154,19 @@ inline void categorical_mean_backward(const KernelArgs&, Check& check) {
   check.column(3, rows, check.size(5, "mean_stride"));
 }
 
+inline void step_end(const KernelArgs&, Check& check) {
+  const int64_t scalars = check.size(0, "scalars"), counters = check.size(1, "counters"),
+                groups = check.size(2, "groups");
+  check.at_most(0, "scalars", 1 << 20), check.at_most(1, "counters", 1 << 20);
+  check.at_most(2, "groups", 31);
+  check.at_least(3, "due", 0), check.at_most(3, "due", INT32_MAX);
+  check.at_least(4, "blocks", 0);
+  check.vector(0, scalars), check.vector(1, scalars), check.vector(2, counters);
+  check.vector(3, 4), check.vector(4, check.size(5, "size"));
+  check.vector(5, scalars * GK_SUM_WORDS + counters * groups);
+  check.finite(0, "alpha"), check.finite(1, "beta");
+}
+
 inline void count_non_finite(const KernelArgs&, Check& check) {
   const int64_t n = check.size(0, "n"), parts = check.size(1, "parts");
   check.at_most(0, "n", INT32_MAX);

@@ -328,6 +328,7 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(random_uniform),
         HOTSLOT_KERNEL(random_normal),
         HOTSLOT_KERNEL(random_advance),
+        by_block(1, HOTSLOT_KERNEL(step_end)),
         HOTSLOT_KERNEL(draw_places),
         host_kernel<decltype(shared_gather_places), shared_gather_places>("gather_places",
                                                                           need<gather_places>),

@@ -576,6 +576,13 @@ export const kernels = {
     reals: ['mean', 'deviation'],
   },
   random_advance: { writes: 1, tensors: ['state'], wholes: ['blocks'], reals: [] },
+  step_end: {
+    writes: 4,
+    keeps: true,
+    tensors: ['out', 'numbers', 'counters', 'state', 'x', 'table'],
+    wholes: ['scalars', 'count', 'groups', 'due', 'blocks', 'size'],
+    reals: ['alpha', 'beta'],
+  },
   draw_places: { writes: 1, tensors: ['places', 'head'], wholes: ['n'], reals: [] },
   gather_places: {
     writes: 1,

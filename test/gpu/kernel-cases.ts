@@ -34,6 +34,9 @@ const indices = (n: number, below: number) =>
   Int32Array.from({ length: n }, (_, i) => ((i * 7919) % (below + 2)) - 1);
 const wholeFloats = (n: number, below: number) => Float32Array.from(indices(n, below));
 
+/** Bits of 0.5 as float32. */
+const halfBits = 0x3f000000;
+
 // More elements than a grid has threads on the largest GPUs, and not a multiple of any block size.
 const many = 600_011;
 const [rows, columns, wide] = [37, 53, 61];
@@ -401,6 +404,31 @@ export const kernelCases: readonly (readonly [
     },
   ],
   ['carries', 'random_advance', { tensors: [Int32Array.of(77, -3, -9, 4)], wholes: [100] }],
+  ...[0, 0.5].map(
+    (beta) =>
+      [
+        `sums, counters and a generator, beta ${beta}`,
+        'step_end',
+        {
+          tensors: [
+            awkward(4, 26),
+            awkward(4, 27),
+            Int32Array.of(2 ** 31 - 1, 7),
+            Int32Array.of(1, 2, -3, 4),
+            awkward(5000, 28),
+            Int32Array.of(
+              ...[0, 0, 0, 0, 0, 0],
+              ...[1, 0, 1, 2047, 2, halfBits],
+              ...[2, 1, 0, 37, 100, halfBits],
+              ...[1, 0, 0, 5000, 2, halfBits],
+              ...[1, 0, 2, 3],
+            ),
+          ],
+          wholes: [4, 2, 2, 3, 100, 5000],
+          reals: [0.25, beta],
+        },
+      ] as const,
+  ),
   ...[1, 0.9, 0.005].map(
     (tau) =>
       [

@@ -735,6 +735,24 @@ inline void compare_all() {
     compare_forms("draw_places", {n}, {},
                   [](Buffers& b) { b[1][4] = 90, b[1][5] = 60, b[1][6] = 100, b[1][7] = 0; });
   }
+  // Sums of every kind, and two that are outside of x. The second group is not always due.
+  for (int64_t due : {3, 1})
+    for (double beta : {0.0, 0.5})
+      compare_forms("step_end", {7, 3, 2, due, 5, 4000}, {0.25, beta}, [](Buffers& b) {
+        const uint32_t half = as_word(0.5f);
+        b[3][2] = UINT32_MAX - 2;
+        const uint32_t minus = uint32_t(-1);
+        b[5] = {
+            0, 0, 0,     0,    0,     0,     // no sum
+            1, 0, 3,     1031, 2,     half,  // a column
+            1, 1, 0,     9,    1,     half,  // of the second group
+            2, 0, 5,     1,    1031,  half,  // a row
+            2, 0, 0,     37,   100,   half,  // rows
+            1, 0, 0,     2001, 2,     half,  // one element too far
+            2, 0, minus, 1,    4,     half,  // before x
+            1, 0, 2,     0,    minus, 7,     // what the counters add
+        };
+      });
   for (int64_t words : {4, 16, 36})
     for (int64_t shift : {0, 3, 5})
       compare_forms("gather_places", {33, words, 9, shift}, {}, [](Buffers& b) {

@@ -896,6 +896,11 @@ void test_refusals() {
   refused("halo32", {11, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {}, "moves must be at most 10, got 11");
   refused("halo8", {1, 1, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0}, {}, "room 5 must be at least 0, got -1");
   refused("random_advance", {0}, {}, "blocks must be at least 1, got 0");
+  refused("step_end", {0, 1, 1, 1, 0, 4}, {1, 0}, "scalars must be at least 1, got 0");
+  refused("step_end", {1, 1, 32, 1, 0, 4}, {1, 0}, "groups must be at most 31, got 32");
+  refused("step_end", {1, 1, 1, 1, -1, 4}, {1, 0}, "blocks must be at least 0, got -1");
+  refused("step_end", {1, 1, 1, 1, 0, 4}, {INFINITY, 0},
+          "alpha must be finite as a float, got inf");
   Reach reach[max_pointers];
   const int64_t huge = int64_t(1) << 52;
   find_kernel("copy2d")->need(arguments({}, {huge, huge, huge, huge}, {}), reach);

@@ -227,9 +227,58 @@ void test_adam(double decay, double pull) {
   close("adam", p, wp, 2e-6), close("adam m", m, wm, 1e-6), close("adam v", v, wv, 1e-6);
 }
 
+// Compares step_end with launches that sum, add and count one by one.
+void test_step_end(double beta) {
+  constexpr int64_t size = 9000;
+  const Floats x(size), out(5), numbers(5), want(5), want_out(5);
+  struct Sum {
+    int32_t kind, group, offset, rows, columns;
+    float factor;
+  };
+  const Sum sums[] = {{0, 0, 0, 0, 0, 0},
+                      {1, 0, 1, 2049, 2, 1 / 2049.0f},
+                      {2, 1, 7, 1, 1000, -0.5f},
+                      {2, 0, 3, 37, 240, 0.25f},
+                      {1, 2, 0, 8, 1, 3}};
+  std::vector<int32_t> table;
+  for (const Sum& sum : sums) {
+    int32_t factor;
+    std::memcpy(&factor, &sum.factor, 4);
+    for (int32_t word : {sum.kind, sum.group, sum.offset, sum.rows, sum.columns, factor})
+      table.push_back(word);
+  }
+  for (int32_t by : {1, 0, 5, 0, 2, 0}) table.push_back(by);
+  for (int i = 0; i < 5; i++) want[i] = numbers[i], want_out[i] = out[i];
+  const auto part = [&](int64_t offset, int64_t n) {
+    const Floats own(n);
+    std::copy_n(x.at.get() + offset, n, own.at.get());
+    return own;
+  };
+  // The third group is not due, so the last number stays.
+  const Floats one(1), pieces(37);
+  launch("column_sums", {one, part(1, 2048 * 2 + 1)}, {2049, 1, 2}, {1 / 2049.0f, 0});
+  want[1] = one[0];
+  launch("reduce_rows", {one, part(7, 1000)}, {1, 1000, 1, 1000, 0}, {-0.5});
+  want[2] = one[0];
+  launch("reduce_rows", {pieces, part(3, 37 * 240)}, {37, 240, 1, 240, 0}, {1});
+  launch("reduce_rows", {one, pieces}, {1, 37, 1, 37, 0}, {0.25});
+  want[3] = one[0];
+  launch("axpby", {want_out, want}, {5}, {0.25, beta});
+  std::vector<int32_t> counters{INT32_MAX, 10}, state{1, 2, -2, 3}, want_state = state;
+  launch("random_advance", {want_state}, {7}, {});
+  launch("step_end", {out, numbers, counters, state, x, table}, {5, 2, 3, 3, 7, size},
+         {0.25, beta});
+  for (int i = 0; i < 5; i++)
+    if (!same_bits(numbers[i], want[i]) || !same_bits(out[i], want_out[i]))
+      wrong("step_end", i, int64_t(beta * 4), 0);
+  check(counters == std::vector<int32_t>{INT32_MIN, 12}, "step_end counts the groups that are due");
+  check(state == want_state, "step_end advances the generator");
+}
+
 }  // namespace
 
 void test_learners() {
+  test_step_end(0), test_step_end(0.5);
   for (int64_t form : {0, 1})
     for (int64_t correction : {0, 1, 2, 3})
       for (int64_t n : {1, 3, 17, 32, 33, 70}) squashed(form, correction, n);
