@@ -19,6 +19,27 @@ export interface GeneratorState {
 
 const UINT64_RANGE = 2n ** 64n;
 
+type Draw = 'random_uniform' | 'random_normal';
+
+/**
+ * Enqueues a draw without advancing the generator, and returns the number of blocks that it drew.
+ *
+ * @internal
+ */
+export let drawOnly: (
+  generator: DeviceGenerator,
+  stream: Stream,
+  kernel: Draw,
+  out: Tensor<'float32'>,
+  reals: readonly [number, number],
+) => number;
+/**
+ * Returns the state in device memory, int32 [4]: seed low, seed high, offset low, offset high.
+ *
+ * @internal
+ */
+export let generatorState: (generator: DeviceGenerator) => Tensor<'int32'>;
+
 /**
  * Draws random numbers on a device with Philox4x32-10. Seed and offset are in device memory, and a
  * graph advances the offset, so launches of one graph draw different numbers.
@@ -30,6 +51,12 @@ export class DeviceGenerator implements Disposable {
   readonly device: Device;
   /** int32 [4]: seed low, seed high, offset low, offset high */
   readonly #state: Tensor<'int32'>;
+
+  static {
+    drawOnly = (generator, stream, kernel, out, reals) =>
+      generator.#launch(stream, kernel, out, reals);
+    generatorState = (generator) => generator.#state;
+  }
 
   /**
    * `seed`: a whole number from 0 to 2⁶⁴ − 1. The constructor writes it in the order of the
@@ -120,10 +147,20 @@ export class DeviceGenerator implements Disposable {
 
   #draw(
     stream: Stream,
-    kernel: 'random_uniform' | 'random_normal',
+    kernel: Draw,
     out: Tensor<'float32'>,
     reals: readonly [number, number],
   ): void {
+    const blocks = this.#launch(stream, kernel, out, reals);
+    if (blocks > 0) stream.launch('random_advance', { tensors: [this.#state], wholes: [blocks] });
+  }
+
+  #launch(
+    stream: Stream,
+    kernel: Draw,
+    out: Tensor<'float32'>,
+    reals: readonly [number, number],
+  ): number {
     this.#checkOpen();
     checkStream('a generator', stream);
     if (!(out instanceof Tensor))
@@ -132,9 +169,9 @@ export class DeviceGenerator implements Disposable {
       throw typeError(
         `random numbers need a contiguous float32 tensor, got ${out.dtype} with strides [${out.strides}]`,
       );
-    if (out.size === 0) return;
+    if (out.size === 0) return 0;
     stream.launch(kernel, { tensors: [out, this.#state], wholes: [out.size], reals });
-    stream.launch('random_advance', { tensors: [this.#state], wholes: [Math.ceil(out.size / 4)] });
+    return Math.ceil(out.size / 4);
   }
 
   #checkOpen(): void {

@@ -105,7 +105,7 @@ export function trace<const I extends Readonly<Record<string, InputOf>>, R exten
 ): Traced<I, R> {
   checkDevice('trace', device);
   checkFunction('trace', fn);
-  checkOptions('trace', options, ['seed', 'poison', 'chains']);
+  checkOptions('trace', options, ['seed', 'poison', 'chains', 'heads']);
   if (captures() || device.currentStream.capturing)
     throw stateError(
       'CAPTURE',
@@ -122,13 +122,13 @@ export function trace<const I extends Readonly<Record<string, InputOf>>, R exten
   collect('the function of trace() returned', results, outputs, tape);
   if (outputs.length === 0)
     refuseType('trace: the function returned no expression; return what the trace computes');
-  const { seed = 0, poison = false, chains = true } = options as InternalOptions;
+  const { seed = 0, ...planned } = options as InternalOptions;
   const draws = tape.nodes.some(({ op }) => op === 'draw');
   const generator = draws ? new DeviceGenerator(device, { seed }) : null;
   let plan: Plan;
   try {
     const section = { outputs: outputs.map((node) => ({ node })) };
-    plan = new Plan(device, [section], generator, { poison, chains });
+    plan = new Plan(device, [section], generator, planned);
   } catch (error) {
     generator?.close();
     throw error;

@@ -11,6 +11,7 @@ import { type Shape, shown, sizeOf } from '../shapes.ts';
 import { isView, type Node, userLine } from '../tape.ts';
 import { chained } from './chains.ts';
 import { CountedStream } from './counted-stream.ts';
+import { type Drawn, enqueueDraw, isDraw, lastDraw, withJoinedDraws } from './draws.ts';
 import {
   type Buffer,
   type Launch,
@@ -34,6 +35,8 @@ export interface PlanOptions {
   readonly poison?: boolean;
   /** whether elementwise launches are joined into chains, and sums into one launch. Default true */
   readonly chains?: boolean;
+  /** whether draws from one distribution are joined into one launch, default true */
+  readonly heads?: boolean;
   /** how the device multiplies matrices. Default: the rules of the device */
   readonly products?: ProductRules;
 }
@@ -65,6 +68,8 @@ interface Step {
   readonly args: { tensors: Floats[]; wholes: number[]; reals: readonly number[] };
   /** indices of the operands that are inputs */
   readonly bound: readonly number[];
+  /** the memory of random numbers that the launch draws, or null */
+  readonly drawn: Drawn | null;
   /** nodes of a graph, or 0 for the launches of a layer that has not run */
   nodes: number;
 }
@@ -91,8 +96,15 @@ export interface PlanResult {
 }
 
 export interface SectionOptions {
+  /** contiguous tensors that replace random numbers, by the op that draws them */
   readonly draws?: ReadonlyMap<Node, Floats>;
+  /** called after each launch, with its index */
   readonly after?: ((launch: number) => void) | undefined;
+  /**
+   * whether the generator advances after the last draw of a run, default true. It always advances
+   * between draws, and after a draw that a run may leave out
+   */
+  readonly advance?: boolean;
 }
 
 /** Memory that the steps of a plan use on a device. */
@@ -115,6 +127,8 @@ export class Plan implements Disposable {
   readonly #inputs: ReadonlyMap<string, NodeInput>;
   readonly #generator: DeviceGenerator | null;
   readonly #poison: boolean;
+  /** index of the last draw of a run, or −1 if a run may leave it out */
+  readonly #lastDraw: number;
   #infinite: ReadonlySet<Node> | null = null;
   #differentiated: ReadonlySet<Node> | null = null;
   /** the inputs of the last run, whose views the steps still have */
@@ -134,14 +148,12 @@ export class Plan implements Disposable {
     this.device = device;
     this.#generator = generator;
     this.#poison = options.poison ?? false;
-    const lowering = new Lowering(
-      sections.map(({ outputs, ...section }) => ({
-        ...section,
-        outputs: outputs.map(({ node }) => node),
-      })),
-      lowerings,
-      options.products ?? productRulesOf(device),
-    );
+    const demands = sections.map(({ outputs, ...section }) => ({
+      ...section,
+      outputs: outputs.map(({ node }) => node),
+    }));
+    const { chains = true, heads = true, products = productRulesOf(device) } = options;
+    const lowering = new Lowering(demands, lowerings, products);
     const results = sections.flatMap(({ outputs }, section) =>
       outputs.map(({ node, into }): Result => {
         lowering.enter(section);
@@ -152,7 +164,9 @@ export class Plan implements Disposable {
     const values = results.map((result) => keep(lowering, result, results, users));
     const { merged, constants } = lowering;
     const sorted = [...lowering.launches].sort((a, b) => a.section - b.section);
-    const launches = (options.chains ?? true) ? withJoinedSums(chained(lowering, sorted)) : sorted;
+    const own = heads ? withJoinedDraws(sorted, demands) : sorted;
+    const launches = chains ? withJoinedSums(chained(lowering, own)) : own;
+    this.#lastDraw = lastDraw(launches, demands);
     this.#merged = merged;
     this.#layout = layOut(launches);
     this.launches = launches.length;
@@ -200,8 +214,11 @@ export class Plan implements Disposable {
     const wholes = launch.wholes.map((whole) => (typeof whole === 'number' ? whole : 0));
     const { kernel: name, reals, call } = launch;
     // A draw also advances its generator.
-    const nodes = call ? 0 : name.startsWith('random_') ? 2 : 1;
-    return { launch, name, args: { tensors, wholes, reals }, bound, nodes };
+    const nodes = call ? 0 : isDraw(launch) ? 2 : 1;
+    const [view] = launch.views as [View];
+    const all = { ...view, shape: [launch.wholes[0] as number] };
+    const drawn = isDraw(launch) ? { launch, whole: this.#tensor(all), parts: tensors } : null;
+    return { launch, name, args: { tensors, wholes, reals }, bound, drawn, nodes };
   }
 
   #tensor(view: View): Floats {
@@ -252,20 +269,23 @@ export class Plan implements Disposable {
   /**
    * Enqueues the launches of one section, with the inputs of the last bind().
    *
-   * @param draws contiguous tensors that replace random numbers, by the op that draws them
-   * @param after called after each launch, with its index
+   * @returns the number of blocks by which the caller has to advance the generator. It is 0 unless
+   *   `advance` is false
    */
   emitSection(
     stream: Stream,
     section: number,
-    { draws = new Map(), after }: SectionOptions = {},
-  ): void {
+    { draws = new Map(), after, advance = true }: SectionOptions = {},
+  ): number {
+    let blocks = 0;
     for (let i = this.#starts[section]!; i < this.#starts[section + 1]!; i++) {
       const step = this.#steps[i] as Step;
       const { launch } = step;
       if (stream instanceof WatchedStream)
         stream.label = { ...this.#label(launch), parts: this.#partsOf(launch) };
-      this.#enqueue(stream, step, draws.get(launch.node));
+      if (step.drawn)
+        blocks += this.#draw(stream, step.drawn, draws, advance || i !== this.#lastDraw);
+      else this.#enqueue(stream, step);
       after?.(i);
       if (!this.#poison) continue;
       for (const buffer of this.#layout.freed[i]!) {
@@ -274,6 +294,12 @@ export class Plan implements Disposable {
       }
     }
     if (stream instanceof WatchedStream) stream.label = null;
+    return blocks;
+  }
+
+  /** Enqueues a draw, and returns the number of blocks by which the generator has still to advance. */
+  #draw(stream: Stream, drawn: Drawn, given: ReadonlyMap<Node, Floats>, advances: boolean): number {
+    return enqueueDraw(stream, this.#generator as DeviceGenerator, drawn, given, advances);
   }
 
   /**
@@ -334,7 +360,7 @@ export class Plan implements Disposable {
     });
   }
 
-  #enqueue(stream: Stream, step: Step, drawn: Floats | undefined): void {
+  #enqueue(stream: Stream, step: Step): void {
     const { launch, name, args } = step;
     const [to] = args.tensors as [Floats];
     if (launch.call) {
@@ -344,20 +370,8 @@ export class Plan implements Disposable {
       if (used instanceof CountedStream) step.nodes = used.operations;
       return;
     }
-    if (drawn) {
-      stream.copy(to, drawn);
-      return;
-    }
     if (name === 'fill') {
       stream.fill(to, launch.reals[0]!);
-      return;
-    }
-    if (name === 'random_normal' || name === 'random_uniform') {
-      const [first, second] = launch.reals as [number, number];
-      const generator = this.#generator as DeviceGenerator;
-      if (name === 'random_normal')
-        generator.normal(stream, to, { mean: first, deviation: second });
-      else generator.uniform(stream, to, { low: first, high: second });
       return;
     }
     stream.launch(name as 'unary', args as never);
