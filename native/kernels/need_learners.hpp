@@ -46,6 +46,22 @@ inline void td_loss_weighted(const KernelArgs&, Check& check) {
   check.within(0, "delta", 0, 1e30), check.finite(1, "scale");
 }
 
+inline void td_loss_target(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
+  const int64_t target_rows = repeated(check, 9, "target_rows", rows),
+                action_rows = repeated(check, 10, "action_rows", rows),
+                weight_rows = repeated(check, 11, "weight_rows", rows);
+  check.matrix(0, rows, actions, actions), check.vector(1, doubled(rows)), check.vector(2, rows);
+  check.matrix(3, rows, actions, check.stride(2, "q_stride", actions));
+  check.matrix(4, target_rows, actions, check.stride(3, "value_stride", actions));
+  check.matrix(5, target_rows, actions, check.stride(4, "choice_stride", actions));
+  check.column(6, target_rows, check.size(5, "reward_stride"));
+  check.column(7, target_rows, check.size(6, "discount_stride"));
+  check.column(8, action_rows, check.size(7, "action_stride"));
+  check.column(9, weight_rows, check.at_least(8, "weight_stride", 0));
+  check.within(0, "delta", 0, 1e30), check.finite(1, "scale");
+}
+
 inline void grad_norm(const KernelArgs&, Check& check) {
   check.vector(0, GK_PARTIALS), check.vector(1, check.size(0, "n"));
 }
@@ -126,6 +142,20 @@ inline void categorical_project(const KernelArgs&, Check& check) {
   check.column(3, reward_rows, check.size(2, "reward_stride"));
   check.column(4, discount_rows, check.size(3, "discount_stride"));
   check.column(5, cost_rows, check.at_least(4, "cost_stride", 0));
+}
+
+inline void categorical_target(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), atoms = support(check, 1, 0);
+  check.at_most(1, "atoms", GK_ATOMS);
+  check.matrix(0, rows, atoms, atoms), check.vector(1, rows);
+  check.matrix(2, rows, atoms, check.stride(2, "logits_stride", atoms));
+  const int64_t reward_rows = repeated(check, 6, "reward_rows", rows),
+                discount_rows = repeated(check, 7, "discount_rows", rows),
+                cost_rows = repeated(check, 8, "cost_rows", rows);
+  check.column(3, reward_rows, check.size(3, "reward_stride"));
+  check.column(4, discount_rows, check.size(4, "discount_stride"));
+  check.column(5, cost_rows, check.at_least(5, "cost_stride", 0));
+  check.vector(6, 1);
 }
 
 inline void categorical_loss(const KernelArgs&, Check& check) {

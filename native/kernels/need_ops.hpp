@@ -111,6 +111,15 @@ inline void reduce_rows(const KernelArgs&, Check& check) {
   check.finite(0, "scale");
 }
 
+inline void sum_long(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), pieces = check.size(1, "pieces"),
+                piece = check.size(2, "piece");
+  check.at_most(1, "pieces", GK_PIECES), check.at_most(2, "piece", INT32_MAX);
+  check.column(0, rows, check.size(3, "out_stride"));
+  check.matrix(1, rows, times(pieces, piece), check.stride(4, "x_stride", times(pieces, piece)));
+  check.finite(0, "scale");
+}
+
 inline void layer_norm(const KernelArgs&, Check& check) {
   const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
   check.at_most(1, "columns", INT32_MAX);

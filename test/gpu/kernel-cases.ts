@@ -259,6 +259,29 @@ export const kernelCases: readonly (readonly [
   ),
   ...(
     [
+      [0, 1, rows],
+      [1, 0, rows],
+      [0, 2, 9],
+    ] as const
+  ).map(
+    ([delta, apart, own]) =>
+      [
+        `${delta ? 'Huber' : 'squared'}, weights ${apart} apart, of ${own} rows`,
+        'td_loss_target',
+        {
+          tensors: [
+            ...[stale(rows * 5), stale(rows * 2), stale(rows)],
+            ...[awkward(rows * 5, 14), awkward(rows * 6, 15), awkward(rows * 7, 16)],
+            ...[random(rows * 2, 27), random(rows * 3, 28), wholeFloats(rows, 5)],
+            random(rows * 3, 29),
+          ],
+          wholes: [rows, 5, 5, 6, 7, 2, 3, 1, apart, own, rows, own],
+          reals: [delta, 1 / rows],
+        },
+      ] as const,
+  ),
+  ...(
+    [
       [37, 53, 61],
       [1, 130, 130],
       [63, 4, 4],

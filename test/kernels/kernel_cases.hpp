@@ -137,6 +137,8 @@ inline void compare_ops() {
   for (int64_t columns : widths) {
     for (int64_t op = 0; op <= 5; op++)
       compare_forms("reduce_rows", {9, columns, 2, columns + 3, op}, {0.5});
+    for (int64_t pieces : {1, 7, 65})
+      compare_forms("sum_long", {3, pieces, columns, 2, pieces * columns + 3}, {0.5});
     for (int64_t logarithm : {0, 1}) {
       compare_forms("softmax_rows", {9, columns, columns, columns + 3, logarithm}, {}, wide);
       compare_forms("softmax_rows", {9, columns, columns + 3, columns + 3, logarithm}, {}, wide);
@@ -150,6 +152,8 @@ inline void compare_ops() {
     compare_forms("layer_norm_backward",
                   {9, columns, columns + 1, columns, columns + 1, columns + 3}, {});
   }
+  if (!brief) compare_forms("sum_long", {2, 1024, 16, 1, 1024 * 16}, {0.5});
+  compare_forms("sum_long", {1, 4, 512, 1, 2048}, {1});
   const auto some = [](Buffers& b) {
     for (uint32_t& word : b[0]) word = as_word(3 * as_float(word));
   };
@@ -194,6 +198,8 @@ inline void compare_learners() {
       wide(b);
       b[3][6] = as_word(NAN);
     });
+    compare_forms("categorical_target", {9, atoms, atoms + 2, 1, 2, 0, 9, 9, 1}, {-1, 2}, wide);
+    compare_forms("categorical_target", {9, atoms, atoms, 2, 1, 3, 3, 4, 9}, {-1, 2}, wide);
     for (double least : {-1e30, -2.0})
       compare_forms("categorical_loss", {9, atoms, atoms + 1, 2, atoms + 3, 0, 9, 9},
                     {least, 0.1, -1, 2}, wide);
@@ -334,21 +340,30 @@ inline void compare_rows() {
     const auto rows = size_t(atoms > 1024 ? 1 : atoms > 512 ? 2 : 20);
     many_steps = atoms > 1024;
     const auto all = int64_t(rows);
-    compare_forms("categorical_project", {all, atoms, 1, 1, 1, all, all, all}, {-10, 10},
-                  [&](Buffers& b) {
-                    const float discounts[] = {0.97f, 0,    NAN, INFINITY, -0.9f,
-                                               1e-3f, 2.5f, 1,   -0.0f,    -INFINITY};
-                    const float rewards[] = {NAN, INFINITY, -INFINITY, 1e30f};
-                    for (size_t i = 0; i < rows; i++) {
-                      b[4][i] = as_word(discounts[i % 10]);
-                      b[3][i] = as_word(i < 10       ? 5 * as_float(b[3][i])
-                                        : i % 5 == 4 ? rewards[i / 5]
-                                                     : 0.25f * float(i));
-                      if (i % 7 == 6) b[5][i] = as_word(i == 6 ? NAN : -INFINITY);
-                    }
-                    for (size_t at : {size_t(atoms) + 1, size_t(5 * atoms)})
-                      if (at < b[2].size()) b[2][at] = as_word(NAN);
-                  });
+    const auto awkward = [&](Buffers& b) {
+      const float discounts[] = {0.97f, 0, NAN, INFINITY, -0.9f, 1e-3f, 2.5f, 1, -0.0f, -INFINITY};
+      const float rewards[] = {NAN, INFINITY, -INFINITY, 1e30f};
+      for (size_t i = 0; i < rows; i++) {
+        b[4][i] = as_word(discounts[i % 10]);
+        b[3][i] = as_word(i < 10       ? 5 * as_float(b[3][i])
+                          : i % 5 == 4 ? rewards[i / 5]
+                                       : 0.25f * float(i));
+        if (i % 7 == 6) b[5][i] = as_word(i == 6 ? NAN : -INFINITY);
+      }
+      for (size_t at : {size_t(atoms) + 1, size_t(5 * atoms)})
+        if (at < b[2].size()) b[2][at] = as_word(NAN);
+    };
+    compare_forms("categorical_project", {all, atoms, 1, 1, 1, all, all, all}, {-10, 10}, awkward);
+    if (atoms <= 1024)
+      compare_forms("categorical_target", {all, atoms, atoms, 1, 1, 1, all, all, all}, {-10, 10},
+                    [&](Buffers& b) {
+                      awkward(b);
+                      // A row that is −∞ throughout, and others with single elements of −∞.
+                      for (size_t k = 0; k < size_t(atoms); k++)
+                        b[2][(rows - 1) * size_t(atoms) + k] = as_word(-INFINITY);
+                      for (size_t k = 3; k < size_t(2 * atoms); k += 4)
+                        b[2][k] = as_word(-INFINITY);
+                    });
     many_steps = false;
   }
 }
@@ -714,6 +729,16 @@ inline void compare_all() {
                     {delta, 1.0 / 33}, [](Buffers& b) {
                       for (size_t i = 0; i < b[5].size(); i++)
                         b[5][i] = as_word(float(i % 14) / 2 - 1);
+                    });
+  for (double delta : {0.0, 0.3})
+    for (const Words& own :
+         {Words{0, 33, 33, 33}, {1, 33, 33, 33}, {4, 11, 33, 3}, {1, 8, 1, 33}, {0, 1, 9, 9}})
+      compare_forms("td_loss_target", {33, 5, 7, 6, 5, 2, 3, 1, own[0], own[1], own[2], own[3]},
+                    {delta, 1.0 / 33}, [](Buffers& b) {
+                      for (size_t i = 0; i < b[8].size(); i++)
+                        b[8][i] = as_word(float(i % 14) / 2 - 1);
+                      for (size_t i = 0; i < b[7].size(); i += 4) b[7][i] = 0;
+                      b[4][0] = as_word(NAN), b[5][1] = as_word(INFINITY);
                     });
   for (int64_t n : {1, 256, 1031, 2048, 2049, 530001}) compare_forms("grad_norm", {n}, {});
   for (double most : {0.5, 50.0})

@@ -588,7 +588,43 @@ void weighted(const Floats& q, const Floats& y, const Floats& action,
   }
 }
 
+// A loss with its targets must have the bits of td_target_discounts and td_loss_weighted.
+void test_td_loss_target() {
+  for (int64_t actions : {1, 2, 7})
+    for (const auto& own : std::vector<std::array<int64_t, 4>>{
+             {0, 12, 12, 12}, {1, 12, 12, 12}, {2, 4, 12, 3}, {1, 1, 5, 12}}) {
+      const auto [apart, targets, chosen, weighted] = own;
+      const int64_t rows = 12, qs = actions + 1, vs = actions + 2, cs = actions + 3;
+      const Floats q(matrix(rows, actions, qs)), value(matrix(targets, actions, vs)),
+          choice(matrix(targets, actions, cs)), rewards(matrix(targets, 1, 3)),
+          discounts(matrix(targets, 1, 2)), action(matrix(chosen, 1, 4)),
+          weights(matrix(weighted, 1, apart)), y(targets);
+      for (int64_t i = 0; i < chosen; i++) action[4 * i] = float(i % (actions + 1));
+      for (int64_t i = 0; i < targets; i += 3) discounts[2 * i] = 0;
+      value[0] = NAN;
+      if (apart > 0) weights[apart * (weighted - 1)] = 0;
+      launch("td_target_discounts", {y, value, choice, rewards, discounts},
+             {targets, actions, vs, cs, 3, 2}, {});
+      for (double delta : {0.0, 0.3}) {
+        const Floats dq(rows * actions), terms(2 * rows), off(rows), dq2(rows * actions),
+            terms2(2 * rows), off2(rows);
+        launch("td_loss_weighted", {dq, terms, off, q, y, action, weights},
+               {rows, actions, actions, 1, qs, 4, apart, targets, chosen, weighted}, {delta, 0.5});
+        launch("td_loss_target",
+               {dq2, terms2, off2, q, value, choice, rewards, discounts, action, weights},
+               {rows, actions, qs, vs, cs, 3, 2, 4, apart, targets, chosen, weighted},
+               {delta, 0.5});
+        for (const auto& [a, b] :
+             {std::pair{&dq, &dq2}, std::pair{&terms, &terms2}, std::pair{&off, &off2}})
+          for (int64_t i = 0; i < a->n; i++)
+            check(same_bits((*a)[i], (*b)[i]) || (std::isnan((*a)[i]) && std::isnan((*b)[i])),
+                  "td_loss_target");
+      }
+    }
+}
+
 void test_td() {
+  test_td_loss_target();
   for (int64_t rows : {1, 5, 33})
     for (int64_t actions : {1, 2, 7}) {
       const int64_t stride = 11, qs = actions + 1;
@@ -858,6 +894,12 @@ void test_refusals() {
           "atoms must be at least 2, got 1");
   refused("categorical_project", {4, 3, 1, 1, 0, 4, 5, 4}, {-1, 1},
           "discount_rows must be at most 4, got 5");
+  refused("categorical_target", {4, 1025, 1025, 1, 1, 0, 4, 4, 4}, {-1, 1},
+          "atoms must be at most 1024, got 1025");
+  refused("categorical_target", {4, 3, 2, 1, 1, 0, 4, 4, 4}, {-1, 1},
+          "logits_stride must be at least the row's 3 elements, got 2");
+  refused("categorical_target", {4, 3, 3, 1, 1, 0, 4, 4, 5}, {-1, 1},
+          "cost_rows must be at most 4, got 5");
   refused("categorical_loss", {4, 3, 3, 1, 3, 0, 4, 4}, {-30, 1, 1, 1}, "low must be below high");
   refused("categorical_loss", {4, 3, 3, 1, 3, 0, 0, 4}, {-30, 1, 0, 1},
           "target_rows must be at least 1, got 0");
@@ -887,6 +929,13 @@ void test_refusals() {
           "weight_stride must be at least 0, got -1");
   refused("td_loss_weighted", {2, 2, 2, 1, 2, 1, 1, 3, 2, 2}, {1, 1},
           "y_rows must be at most 2, got 3");
+  refused("td_loss_target", {2, 2, 2, 2, 2, 1, 1, 1, 1, 3, 2, 2}, {1, 1},
+          "target_rows must be at most 2, got 3");
+  refused("td_loss_target", {2, 2, 2, 1, 2, 1, 1, 1, 1, 2, 2, 2}, {1, 1},
+          "value_stride must be at least the row's 2 elements, got 1");
+  refused("sum_long", {1, 1025, 4, 1, 4100}, {1}, "pieces must be at most 1024, got 1025");
+  refused("sum_long", {1, 4, 4, 1, 15}, {1},
+          "x_stride must be at least the row's 16 elements, got 15");
   refused("fill", {0, 1}, {}, "n must be at least 1, got 0");
   refused("follow_every", {4, 0}, {1, 0}, "every must be at least 1, got 0");
   refused("follow_every", {4, 1}, {1.5, -0.5}, "tau must be within [0, 1], got 1.5");

@@ -137,6 +137,37 @@ void categorical(int64_t atoms, double least) {
   }
 }
 
+// A target of logits must have the bits of softmax_rows, of the product of costs and of
+// categorical_project.
+void categorical_target(int64_t atoms) {
+  const int64_t rows = 12, ls = atoms + 3;
+  for (const auto& own : std::vector<std::array<int64_t, 4>>{
+           {0, 12, 12, 1}, {1, 12, 12, 12}, {2, 4, 3, 12}, {1, 1, 5, 6}}) {
+    const auto [apart, reward_rows, discount_rows, cost_rows] = own;
+    const Floats logits(matrix(rows, atoms, ls)), rewards(matrix(reward_rows, 1, 2)),
+        discounts(matrix(discount_rows, 1, 3)), cost(matrix(cost_rows, 1, apart)), factor(1),
+        probs(rows * atoms), product(cost_rows), projected(rows * atoms), mean(rows),
+        projected2(rows * atoms), mean2(rows);
+    for (int64_t i = 0; i < logits.n; i++) logits[i] *= 9;
+    for (int64_t j = 0; j < atoms; j++) logits[ls + j] = -INFINITY;
+    logits[2 * ls] = NAN, logits[3 * ls + 1] = -INFINITY, discounts[0] = 0, factor[0] = 0.37f;
+    launch("softmax_rows", {probs, logits}, {rows, atoms, atoms, ls, 0}, {});
+    launch("binary", {product, cost, factor}, {cost_rows, 1, 1, apart, 0, 0, 0, 2}, {});
+    launch("categorical_project", {projected, mean, probs, rewards, discounts, product},
+           {rows, atoms, 2, 3, apart == 0 ? 0 : 1, reward_rows, discount_rows, cost_rows}, {-3, 4});
+    launch("categorical_target", {projected2, mean2, logits, rewards, discounts, cost, factor},
+           {rows, atoms, ls, 2, 3, apart, reward_rows, discount_rows, cost_rows}, {-3, 4});
+    const auto same = [](float a, float b) {
+      return same_bits(a, b) || (std::isnan(a) && std::isnan(b));
+    };
+    for (int64_t i = 0; i < rows; i++) {
+      if (!same(mean[i], mean2[i])) wrong("categorical_target mean", atoms, i);
+      for (int64_t j = i * atoms; j < (i + 1) * atoms; j++)
+        if (!same(projected[j], projected2[j])) wrong("categorical_target", atoms, i, j);
+    }
+  }
+}
+
 void test_moments(int64_t form) {
   const int64_t columns = 19;
   const double start = form ? 0 : 1e-4, eps = 1e-2;
@@ -283,6 +314,7 @@ void test_learners() {
     for (int64_t correction : {0, 1, 2, 3})
       for (int64_t n : {1, 3, 17, 32, 33, 70}) squashed(form, correction, n);
   for (int64_t atoms : {2, 5, 51, 101}) categorical(atoms, -1e30), categorical(atoms, -3);
+  for (int64_t atoms : {2, 5, 32, 51, 101, 600, 1024}) categorical_target(atoms);
   test_moments(0), test_moments(1), test_count_non_finite();
   test_adam(0, 0), test_adam(0.1, 0), test_adam(0, 0.1);
 }

@@ -237,7 +237,26 @@ void test_binaries() {
   }
 }
 
+// A long sum must have the bits of the sums of its pieces, followed by their sum.
+void test_long_sums() {
+  for (int64_t pieces : {1, 4, 33, 1024})
+    for (int64_t piece : {1, 16, 45, 512}) {
+      const int64_t rows = 3, n = pieces * piece, xs = n + 5;
+      const Floats x(matrix(rows, n, xs)), out(matrix(rows, 1, 2)), parts(pieces), whole(1);
+      for (int64_t i = 0; i < x.n; i++) x[i] = some_number();
+      launch("sum_long", {out, x}, {rows, pieces, piece, 2, xs}, {0.3});
+      for (int64_t i = 0; i < rows; i++) {
+        const Floats row(n);
+        for (int64_t j = 0; j < n; j++) row[j] = x[i * xs + j];
+        launch("reduce_rows", {parts, row}, {pieces, piece, 1, piece, 0}, {1});
+        launch("reduce_rows", {whole, parts}, {1, pieces, 1, pieces, 0}, {0.3});
+        check(same_bits(out[2 * i], whole[0]), "sum_long");
+      }
+    }
+}
+
 void test_reductions() {
+  test_long_sums();
   for (int64_t rows : {1, 3, 17})
     for (int64_t columns : {1, 2, 31, 32, 33, 64, 101, 513}) {
       const int64_t xs = columns + 1, os = 2;
