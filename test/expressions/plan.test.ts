@@ -21,7 +21,7 @@ import { type Device, openDevice, type Stream, type Tensor } from '../../src/ind
 import type { InternalOptions } from '../../src/learn/trace/trace.ts';
 import { openHandles } from '../rig/handles.ts';
 import { refusal } from '../rig/refusal.ts';
-import { TESTED } from '../rig/tested-device.ts';
+import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { bits, Choices, difference, type Inputs, ran, written } from './rig.ts';
 
 describe('plans of expressions', () => {
@@ -195,7 +195,7 @@ describe('plans of expressions', () => {
       options,
     );
     expect(traced.plan.launches).to.equal(8);
-    expect(String(traced.plan)).to.match(/^8 launches for 12 ops \(1 merged\), 8 nodes$/m);
+    expect(String(traced.plan)).to.match(/^8 launches for 12 ops \(1 merged\), 8 nodes, depth 7$/m);
   });
 
   it('reuses memory: a chain of ops needs the memory of one value', () => {
@@ -284,7 +284,7 @@ describe('plans of expressions', () => {
   it('toString() lists the launches with the lines of the program', () => {
     const traced = makeNetwork();
     const lines = String(traced.plan).split('\n');
-    expect(lines[0]).to.match(/^\d+ launches for \d+ ops \(\d+ merged\), \d+ nodes$/);
+    expect(lines[0]).to.match(/^\d+ launches for \d+ ops \(\d+ merged\), \d+ nodes, depth \d+$/);
     expect(lines[1]).to.match(/^\d+\.\d KiB of memory \(\d+\.\d KiB without reuse\)$/);
     expect(lines).to.have.length(3 + traced.plan.launches);
     expect(lines[2]).to.match(/^# +kernel +op +shape +writes +reads +line +apart$/);
@@ -292,7 +292,8 @@ describe('plans of expressions', () => {
     expect(product).to.match(
       /^\d+ +gemm +matmul +\[6, 8\] +@\d+ +y w +\S*plan\.test\.[jt]s:\d+:\d+$/,
     );
-    expect(lines.at(-1)).to.match(/ d matmul /);
+    // A plan with a side stream orders the launches differently.
+    expect(ON_HOST ? lines.at(-1) : lines.join()).to.match(/ d matmul /);
   });
 
   it('firstNonFinite() names the op and its line, and accepts the infinity of a mask', async () => {

@@ -49,6 +49,10 @@ export interface TracedOptions {
 export interface PlanSummary {
   /** number of kernel launches, fills and draws of one run */
   readonly launches: number;
+  /** number of nodes that one run adds to a graph */
+  readonly nodes: number;
+  /** number of nodes in the longest chain of launches that depend on each other */
+  readonly depth: number;
   /** bytes of device memory */
   readonly bytes: number;
   /** Returns the launches as a table, with their memory and the lines of your program. */
@@ -105,7 +109,7 @@ export function trace<const I extends Readonly<Record<string, InputOf>>, R exten
 ): Traced<I, R> {
   checkDevice('trace', device);
   checkFunction('trace', fn);
-  checkOptions('trace', options, ['seed', 'poison', 'chains', 'heads']);
+  checkOptions('trace', options, ['seed', 'poison', 'chains', 'heads', 'lanes']);
   if (captures() || device.currentStream.capturing)
     throw stateError(
       'CAPTURE',

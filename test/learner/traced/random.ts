@@ -842,6 +842,13 @@ async function changedBits(given: Drawn): Promise<string | null> {
     // The cycles of a capture begin at its first minibatch.
     ...(given.first % cycle === 0 && {
       'in captures of whole cycles': { rows: cycle, capture: true },
+      ...(!ON_HOST && {
+        'in captures on two streams': { rows: cycle, capture: true, options: { lanes: 'all' } },
+        'in captures on two streams with poisoned memory': {
+          ...{ rows: cycle, capture: true },
+          options: { lanes: 'all', poison: true },
+        },
+      }),
     }),
     ...(ON_HOST && { 'in captures of one minibatch': { rows: 1, capture: true } }),
   } as Record<string, { rows: number; options?: object; capture?: boolean }>;

@@ -8,7 +8,7 @@ export interface Layout {
   readonly size: number;
   /** number of elements that buffers without shared places would need */
   readonly unshared: number;
-  /** buffers whose place nothing reads any more after a launch, by the launch's index */
+  /** buffers that no launch after a launch uses, by the launch's index */
   readonly freed: readonly (readonly Buffer[])[];
 }
 
@@ -26,20 +26,30 @@ const sameView = (a: View, b: View): boolean =>
  * Lays buffers out by their live ranges. A buffer lives from the first launch that writes it to the
  * last launch that uses it. Each new buffer takes the smallest free gap that fits. The result of an
  * elementwise launch takes over the place of an operand that the launch reads last.
+ *
+ * @param over whether all other uses of a buffer are over when a launch begins, if a launch does not
+ *   come after all launches before it
  */
-export function layOut(launches: readonly Launch[]): Layout {
+export function layOut(
+  launches: readonly Launch[],
+  over?: (buffer: Buffer, launch: number) => boolean,
+): Layout {
   const last = new Map<Buffer, number>();
   for (const [i, { views }] of launches.entries())
     for (const { buffer } of views) if (buffer.kind === 'arena') last.set(buffer, i);
   const offsets = new Map<Buffer, number>();
   const live = new Map<Buffer, { from: number; to: number }>();
+  /** buffers after the last launch that uses them, which may not be over yet */
+  const ending = new Map<Buffer, { from: number; to: number }>();
   let [size, unshared] = [0, 0];
-  const place = (length: number): number => {
-    const taken = [...live.values()].sort((a, b) => a.from - b.from);
+  const place = (length: number, launch: number): number => {
+    const taken = [...live.values()];
+    for (const [buffer, each] of ending) if (!over?.(buffer, launch)) taken.push(each);
+    taken.sort((a, b) => a.from - b.from);
     let [best, room, end] = [-1, Number.POSITIVE_INFINITY, 0];
     for (const { from, to } of taken) {
       if (from - end >= length && from - end < room) [best, room] = [end, from - end];
-      end = to;
+      end = Math.max(end, to);
     }
     return best < 0 ? end : best;
   };
@@ -62,17 +72,21 @@ export function layOut(launches: readonly Launch[]): Layout {
           live.has(each.buffer) &&
           last.get(each.buffer) === i &&
           !each.buffer.output &&
+          (!over || over(each.buffer, i)) &&
           taken(each),
       );
-      const from = old ? offsets.get(old.buffer)! : place(length);
+      const from = old ? offsets.get(old.buffer)! : place(length, i);
       if (old) live.delete(old.buffer);
       offsets.set(buffer, from);
       live.set(buffer, { from, to: from + length });
       size = Math.max(size, from + length);
     }
-    const over = [...live.keys()].filter((buffer) => last.get(buffer) === i && !buffer.output);
-    for (const buffer of over) live.delete(buffer);
-    return over;
+    const ended = [...live.keys()].filter((buffer) => last.get(buffer) === i && !buffer.output);
+    for (const buffer of ended) {
+      if (over) ending.set(buffer, live.get(buffer)!);
+      live.delete(buffer);
+    }
+    return ended;
   });
   return { offsets, size, unshared, freed };
 }

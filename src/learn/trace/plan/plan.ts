@@ -11,7 +11,18 @@ import { type Shape, shown, sizeOf } from '../shapes.ts';
 import { isView, type Node, userLine } from '../tape.ts';
 import { chained } from './chains.ts';
 import { CountedStream } from './counted-stream.ts';
+import { longest } from './depth.ts';
 import { type Drawn, enqueueDraw, isDraw, lastDraw, withJoinedDraws } from './draws.ts';
+import {
+  dependenciesIn,
+  type LanePlan,
+  type LaneUse,
+  laneUseOn,
+  type SectionWaits,
+  SideStream,
+  waitsIn,
+  withLanes,
+} from './lanes.ts';
 import {
   type Buffer,
   type Launch,
@@ -22,7 +33,7 @@ import {
   type Whole,
 } from './launches.ts';
 import { Lowering } from './lowering.ts';
-import { type Layout, layOut } from './memory.ts';
+import type { Layout } from './memory.ts';
 import type { Merged } from './merge.ts';
 import { lowerings } from './op-lowerings.ts';
 import { withJoinedSums } from './sums.ts';
@@ -39,6 +50,8 @@ export interface PlanOptions {
   readonly heads?: boolean;
   /** how the device multiplies matrices. Default: the rules of the device */
   readonly products?: ProductRules;
+  /** when captures use a side stream. Default: where the estimate says that it pays */
+  readonly lanes?: LaneUse;
 }
 
 /** A result of a plan. */
@@ -129,6 +142,12 @@ export class Plan implements Disposable {
   readonly #poison: boolean;
   /** index of the last draw of a run, or −1 if a run may leave it out */
   readonly #lastDraw: number;
+  readonly #planned: LanePlan;
+  /** by section: its lanes and waits, or null if it has one lane */
+  readonly #laned: readonly (SectionWaits | null)[];
+  readonly #side: SideStream | null;
+  /** handles of memory outside of the plan that launches write */
+  readonly #written: ReadonlySet<number>;
   #infinite: ReadonlySet<Node> | null = null;
   #differentiated: ReadonlySet<Node> | null = null;
   /** the inputs of the last run, whose views the steps still have */
@@ -165,20 +184,31 @@ export class Plan implements Disposable {
     const { merged, constants } = lowering;
     const sorted = [...lowering.launches].sort((a, b) => a.section - b.section);
     const own = heads ? withJoinedDraws(sorted, demands) : sorted;
-    const launches = chains ? withJoinedSums(chained(lowering, own)) : own;
-    this.#lastDraw = lastDraw(launches, demands);
+    const whole = chains ? withJoinedSums(chained(lowering, own)) : own;
     this.#merged = merged;
-    this.#layout = layOut(launches);
+    this.#planned = withLanes(whole, laneUseOn(device, options.lanes), this.#poison);
+    const { launches, layout } = this.#planned;
+    this.#layout = layout;
+    this.#lastDraw = lastDraw(launches, demands);
     this.launches = launches.length;
     this.sections = sections.length;
     this.#inputs = inputsOf(merged.nodes);
     const count = Math.max(constants.length, 1);
     this.bytes = 4 * (this.#layout.size + count);
     this.#arena = device.allocate({ shape: [Math.max(this.#layout.size, 1)] });
+    this.#starts = Array.from(
+      { length: sections.length + 1 },
+      (_, section) => launches.filter((launch) => launch.section < section).length,
+    );
+    this.#laned = sections.map((_, section) =>
+      waitsIn(this.#planned, this.#starts[section]!, this.#starts[section + 1]!, this.#poison),
+    );
+    const waits = Math.max(0, ...this.#laned.map((each) => each?.waits.length ?? 0));
     let made: Floats | undefined;
     try {
       made = device.allocate({ shape: [count] });
       if (constants.length > 0) made.write(Float32Array.from(constants));
+      this.#side = waits > 0 ? new SideStream(device, waits) : null;
     } catch (error) {
       made?.close();
       this.#arena.close();
@@ -186,9 +216,12 @@ export class Plan implements Disposable {
     }
     this.#constants = made;
     this.#steps = launches.map((launch) => this.#step(launch));
-    this.#starts = Array.from(
-      { length: sections.length + 1 },
-      (_, section) => launches.filter((launch) => launch.section < section).length,
+    this.#written = new Set(
+      launches.flatMap(({ views, writes, call }) =>
+        views
+          .slice(0, call ? views.length : writes)
+          .flatMap(({ buffer: { tensor } }) => (tensor ? [tensor.handle] : [])),
+      ),
     );
     this.outputs = sections
       .flatMap(({ outputs }) => outputs)
@@ -278,21 +311,25 @@ export class Plan implements Disposable {
     { draws = new Map(), after, advance = true }: SectionOptions = {},
   ): number {
     let blocks = 0;
-    for (let i = this.#starts[section]!; i < this.#starts[section + 1]!; i++) {
+    const [from, to] = [this.#starts[section]!, this.#starts[section + 1]!];
+    const laned = this.#emission(stream, section, after !== undefined);
+    for (let i = from; i < to; i++) {
       const step = this.#steps[i] as Step;
       const { launch } = step;
+      const own = laned?.before(i - from) ?? stream;
       if (stream instanceof WatchedStream)
         stream.label = { ...this.#label(launch), parts: this.#partsOf(launch) };
-      if (step.drawn)
-        blocks += this.#draw(stream, step.drawn, draws, advance || i !== this.#lastDraw);
-      else this.#enqueue(stream, step);
+      if (step.drawn) blocks += this.#draw(own, step.drawn, draws, advance || i !== this.#lastDraw);
+      else this.#enqueue(own, step);
       after?.(i);
-      if (!this.#poison) continue;
-      for (const buffer of this.#layout.freed[i]!) {
-        const dead = { shape: [buffer.size], offset: this.#offset(buffer) };
-        stream.fill(this.#arena.view(dead), Number.NaN);
-      }
+      if (this.#poison)
+        for (const buffer of this.#layout.freed[i]!) {
+          const dead = { shape: [buffer.size], offset: this.#offset(buffer) };
+          own.fill(this.#arena.view(dead), Number.NaN);
+        }
+      laned?.after(i - from);
     }
+    laned?.before(to - from);
     if (stream instanceof WatchedStream) stream.label = null;
     return blocks;
   }
@@ -300,6 +337,18 @@ export class Plan implements Disposable {
   /** Enqueues a draw, and returns the number of blocks by which the generator has still to advance. */
   #draw(stream: Stream, drawn: Drawn, given: ReadonlyMap<Node, Floats>, advances: boolean): number {
     return enqueueDraw(stream, this.#generator as DeviceGenerator, drawn, given, advances);
+  }
+
+  /**
+   * Returns how the lanes of a section are enqueued, or null for one stream. Only captures have lanes.
+   * A watch reads results in order. An input may share memory that a launch of the plan writes outside
+   * of the plan, such as a gradient, and the waits do not know that.
+   */
+  #emission(stream: Stream, section: number, watched: boolean) {
+    const laned = this.#laned[section];
+    if (!laned || watched || stream instanceof WatchedStream || !stream.capturing) return null;
+    const shared = [...this.#last.values()].some(({ tensor }) => this.#written.has(tensor.handle));
+    return shared ? null : (this.#side as SideStream).on(stream, laned);
   }
 
   /**
@@ -422,22 +471,41 @@ export class Plan implements Disposable {
   }
 
   /**
+   * Number of nodes in the longest chain of launches that depend on each other. A section depends on
+   * all sections before it.
+   */
+  get depth(): number {
+    return this.#laned.reduce((sum, _, section) => {
+      const [from, to] = [this.#starts[section]!, this.#starts[section + 1]!];
+      const nodes = this.#steps.slice(from, to).map((step) => step.nodes);
+      return sum + longest(nodes, dependenciesIn(this.#planned, from, to, this.#poison));
+    }, 0);
+  }
+
+  /** Estimated times of the sections on one stream and on two. Empty if the plan has no estimate. */
+  get estimates(): LanePlan['estimates'] {
+    return this.#planned.estimates;
+  }
+
+  /**
    * The launches with their memory and lines, as a table for people. The last column has the reason
-   * why a launch is apart from its neighbor.
+   * why a launch is apart from its neighbor. Launches that a capture puts on a side stream have the mark
+   * `side`.
    */
   toString(): string {
     const { size, unshared } = this.#layout;
     const { nodes, merged } = this.#merged;
+    const { lanes } = this.#planned;
     const kilobytes = (elements: number) => `${((4 * elements) / 1024).toFixed(1)} KiB`;
     const head = [
-      `${this.launches} launches for ${nodes.length} ops (${merged} merged), ${this.nodes} nodes`,
+      `${this.launches} launches for ${nodes.length} ops (${merged} merged), ${this.nodes} nodes, depth ${this.depth}`,
       `${kilobytes(size)} of memory (${kilobytes(unshared)} without reuse)`,
     ];
     const rows = this.#steps.map(({ launch }, i) => {
       const [to] = launch.views as [View];
       const from = new Set(launch.views.slice(launch.writes).map((view) => this.#place(view)));
       return [
-        String(i),
+        lanes?.[i] === 1 ? `${i} side` : String(i),
         launch.kernel,
         describeLaunch(launch),
         shown(launch.node.shape),
@@ -469,6 +537,7 @@ export class Plan implements Disposable {
   close(): void {
     this.#arena.close();
     this.#constants.close();
+    this.#side?.close();
   }
   [Symbol.dispose](): void {
     this.close();
