@@ -76,17 +76,72 @@ inline void rests(Check& check, int i) {
   check.within(i, "1 - beta1", 9e-10, 1), check.within(i + 1, "1 - beta2", 9e-10, 1);
 }
 
-inline void adam_advance(const KernelArgs&, Check& check) {
-  check.vector(0, 1), check.vector(1, 4), check.vector(2, 1);
-  rests(check, 0);
+// Checks the factors and the partials of a step, which are pointers i and i + 2. Real `most` is the
+// largest norm, or 0 if the step does not clip.
+inline void clipping(Check& check, int i, int most) {
+  check.vector(i, 4), check.vector(i + 2, GK_PARTIALS);
+  if (check.finite(most, "max_norm") != 0) check.within(most, "max_norm", 1e-30, 1e30);
 }
 
-inline void adam(const KernelArgs&, Check& check) {
+// Checks how many steps after those of the counter a step is.
+inline void step_number(Check& check, int i) {
+  check.size(i, "ahead"), check.at_most(i, "ahead", INT32_MAX);
+}
+
+// Checks that reals i and i + 1 are tau and 1 − tau. A device has rounded both to floats, so the
+// check has a tolerance.
+inline void toward(const KernelArgs& args, Check& check, int i) {
+  check.within(i, "tau", 0, 1);
+  if (!(std::fabs(args.real[i + 1] - (1 - args.real[i])) <= 1e-6))
+    check.say("rest must be 1 - tau, got %g and tau %g", args.real[i + 1], args.real[i]);
+}
+
+// Checks how a step of n elements moves a target: pointer `target`, whole numbers from `first`
+// on and reals from `tau` on.
+inline void followed(const KernelArgs& args, Check& check, int target, int first, int tau) {
+  const int64_t n = check.size(0, "n"), start = check.at_least(first, "first", 0),
+                count = check.size(first + 1, "count");
+  if (n > 0 && count > 0 && start > n - count)
+    check.say("first + count must be at most n, got %lld + %lld and n %lld", (long long)start,
+              (long long)count, (long long)n);
+  check.vector(target, count);
+  check.size(first + 2, "every"), check.at_most(first + 2, "every", INT32_MAX);
+  toward(args, check, tau);
+}
+
+// Checks a step of Adam without its target. Pointer `factors` is followed by the gradient, the
+// partials, the counter and the learning rate.
+inline void adam_step(Check& check, int factors) {
   const int64_t n = check.size(0, "n");
-  for (int i = 0; i < 4; i++) check.vector(i, n);
-  check.vector(4, 4), check.vector(5, 1);
+  for (int i = 0; i < 3; i++) check.vector(i, n);
+  clipping(check, factors, 5), check.vector(factors + 1, n);
+  check.vector(factors + 3, 1), check.vector(factors + 4, 1);
+  step_number(check, 1);
   rests(check, 0), check.within(2, "eps", 0, 1), check.within(3, "decay", 0, 1e6),
       check.within(4, "pull", 0, 1e6);
+}
+
+inline void adam(const KernelArgs&, Check& check) { adam_step(check, 3); }
+
+inline void adam_follow(const KernelArgs& args, Check& check) {
+  adam_step(check, 4), followed(args, check, 3, 2, 6);
+}
+
+// Checks a step of SGD without its target. Pointer `factors` is followed by the gradient and the
+// partials, and whole number `nesterov` is a flag.
+inline void sgd_step(Check& check, int factors, int nesterov) {
+  const int64_t n = check.size(0, "n");
+  check.vector(0, n), check.vector(1, n);
+  clipping(check, factors, 2), check.vector(factors + 1, n);
+  check.at_least(nesterov, "nesterov", 0), check.at_most(nesterov, "nesterov", 1);
+  check.within(0, "momentum", 0, 1), check.within(1, "decay", 0, 1e6);
+}
+
+inline void sgd(const KernelArgs&, Check& check) { sgd_step(check, 2, 1), check.vector(5, 1); }
+
+inline void sgd_follow(const KernelArgs& args, Check& check) {
+  sgd_step(check, 3, 5), check.vector(6, 1), check.vector(7, 1);
+  step_number(check, 1), followed(args, check, 2, 2, 3);
 }
 
 // Checks the form and the correction of a squashed Gaussian, which are whole numbers `form` and

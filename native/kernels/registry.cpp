@@ -112,14 +112,11 @@ void axpby(const KernelArgs&, Check& check) {
   check.finite(0, "alpha"), check.finite(1, "beta");
 }
 
-// A device has rounded both reals to floats, so the check of `rest` has a tolerance.
 void follow_every(const KernelArgs& args, Check& check) {
   const int64_t n = check.size(0, "n");
   check.vector(0, n), check.vector(1, n), check.vector(2, 1);
   check.size(1, "every"), check.at_most(1, "every", INT32_MAX);
-  check.within(0, "tau", 0, 1);
-  if (!(std::fabs(args.real[1] - (1 - args.real[0])) <= 1e-6))
-    check.say("rest must be 1 - tau, got %g and tau %g", args.real[1], args.real[0]);
+  toward(args, check, 0);
 }
 
 void count_up(const KernelArgs&, Check& check) { check.vector(0, 1); }
@@ -326,8 +323,10 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(td_loss_target),
         by_block(1, HOTSLOT_KERNEL(grad_norm)),
         by_block(4, HOTSLOT_KERNEL(clip_scale)),
-        HOTSLOT_KERNEL(adam_advance),
         HOTSLOT_KERNEL(adam),
+        HOTSLOT_KERNEL(adam_follow),
+        HOTSLOT_KERNEL(sgd),
+        HOTSLOT_KERNEL(sgd_follow),
         HOTSLOT_KERNEL(random_uniform),
         HOTSLOT_KERNEL(random_normal),
         HOTSLOT_KERNEL(random_advance),

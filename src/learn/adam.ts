@@ -8,7 +8,7 @@ import { checkDevice } from '../device/checks.ts';
 import type { Device, Stream, Tensor } from '../device/device.ts';
 import { guardConstruction, own } from '../device/owner.ts';
 import { checkWithin } from './checks.ts';
-import { Optimizer } from './optimizer.ts';
+import { type Clipping, followArguments, Optimizer, type StepOptions } from './optimizer.ts';
 
 export interface AdamOptions {
   /** learning rate, 0 to 1e6, default 1e-3, for actor-critic learners 3e-4 */
@@ -122,7 +122,8 @@ export class Adam extends Optimizer {
    * before you capture a step.
    *
    * @param parameters contiguous float32 tensor
-   * @param defaults learning rate that applies if `options` have none, default 1e-3
+   * @param defaults learning rate that applies if `options` have none, default 1e-3, and the
+   *   counter if the caller owns it
    * @throws {TypeError|RangeError} for a wrong option or tensor
    * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
@@ -130,7 +131,9 @@ export class Adam extends Optimizer {
     device: Device,
     parameters: Tensor<'float32'>,
     options: AdamOptions = {},
-    defaults: { learningRate: number } = { learningRate: 1e-3 },
+    defaults: { learningRate: number; steps?: Tensor<'int32'> | undefined } = {
+      learningRate: 1e-3,
+    },
   ) {
     checkDevice('Adam', device);
     checkKeys('Adam', options, adamKeys);
@@ -142,7 +145,7 @@ export class Adam extends Optimizer {
       maxGradNorm,
     } = options;
     const { weightDecay = 0, decoupled = false } = options;
-    super(device, parameters, { learningRate, maxGradNorm });
+    super(device, parameters, { learningRate, maxGradNorm, steps: defaults.steps });
     using construction = guardConstruction(this);
     checkFlag('decoupled', decoupled);
     checkWithin('weightDecay', weightDecay, 0, 1e6);
@@ -168,24 +171,26 @@ export class Adam extends Optimizer {
     construction.done();
   }
 
-  /**
-   * Enqueues one step on the parameters. It only launches kernels, so a graph can capture it.
-   *
-   * @param gradient contiguous float32, as long as the parameters
-   * @throws {TypeError|RangeError} for another tensor
-   */
-  step(stream: Stream, gradient: Tensor<'float32'>): void {
-    const n = this.parameters.size;
-    const factors = this.begin(stream, gradient, this.#rests);
-    const tensors = [
-      this.parameters,
-      this.mean,
-      this.spread,
-      gradient,
-      factors,
-      this.learningRate,
-    ] as const;
-    stream.launch('adam', { tensors, wholes: [n], reals: [...this.#rests, ...this.#reals] });
+  protected override launchStep(
+    stream: Stream,
+    gradient: Tensor<'float32'>,
+    { factors, partial, maxNorm }: Clipping,
+    { ahead = 1, follow }: StepOptions,
+  ): void {
+    const { parameters, mean, spread, steps, learningRate } = this;
+    const read = [factors, gradient, partial, steps, learningRate] as const;
+    const reals = [...this.#rests, ...this.#reals, maxNorm] as const;
+    if (!follow) {
+      const tensors = [parameters, mean, spread, ...read] as const;
+      stream.launch('adam', { tensors, wholes: [parameters.size, ahead], reals });
+      return;
+    }
+    const moved = followArguments(follow);
+    stream.launch('adam_follow', {
+      tensors: [parameters, mean, spread, follow.target, ...read],
+      wholes: [parameters.size, ahead, ...moved.wholes],
+      reals: [...reals, ...moved.reals],
+    });
   }
 
   #resume(saved: Float64Array | undefined, rate: number, stream: Stream): string[] {

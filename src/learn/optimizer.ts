@@ -10,12 +10,53 @@ import { checkVector, checkWithin } from './checks.ts';
 type Floats = Tensor<'float32'>;
 
 /**
- * Offsets of the clip factor and of the gradient's norm in the factors. The kernels adam_advance
- * and clip_scale write the factors, and the kernel adam reads them.
+ * Offsets of the clip factor and of the gradient's norm in the factors. Steps that clip write them,
+ * and so does the kernel clip_scale.
  */
 const clipFactor = 2;
 const normPlace = 3;
 const normLanes = 256;
+
+/** How stepLaunch() does a step. */
+export interface StepOptions {
+  /** number of the step after the counter, default 1. Steps that are not counted yet add to it */
+  readonly ahead?: number;
+  /** moves a target toward the new parameters in the launch of the step, default: none */
+  readonly follow?: Follow;
+}
+/**
+ * Moves `target` as the kernel follow_every does: toward the parameters from `first` on, in steps
+ * whose number is a multiple of `every`.
+ */
+export interface Follow {
+  readonly target: Floats;
+  readonly first: number;
+  readonly tau: number;
+  readonly every: number;
+}
+
+/** The tensors and the limit of the launches of a step. */
+export interface Clipping {
+  readonly factors: Floats;
+  readonly partial: Floats;
+  /** largest norm, or 0 if steps do not clip */
+  readonly maxNorm: number;
+}
+
+/**
+ * Enqueues one step without counting it: `grad_norm` if the optimizer clips, then one launch of the
+ * optimizer's kernel. The caller checks the arguments and advances `steps` in a later launch.
+ */
+export let stepLaunch: (
+  optimizer: Optimizer,
+  stream: Stream,
+  gradient: Floats,
+  options?: StepOptions,
+) => void;
+
+/** Returns the whole numbers and reals by which a kernel of a step moves a target. */
+export const followArguments = ({ target, first, tau, every }: Follow) =>
+  ({ wholes: [first, target.size, every], reals: [tau, 1 - tau] }) as const;
 
 /** Steps one flat vector against its gradient. Adam and Sgd extend it. */
 export abstract class Optimizer extends Owner {
@@ -35,13 +76,27 @@ export abstract class Optimizer extends Owner {
   readonly #watchedNorm: Floats;
   readonly #maxGradNorm: number | undefined;
 
+  static {
+    stepLaunch = (optimizer, stream, gradient, options = {}) => {
+      const [factors, partial] = [optimizer.#factors, optimizer.#partial];
+      const maxNorm = optimizer.#maxGradNorm ?? 0;
+      if (maxNorm > 0) optimizer.#sumSquares(stream, gradient);
+      optimizer.launchStep(stream, gradient, { factors, partial, maxNorm }, options);
+    };
+  }
+
+  /** `steps` is the counter if the caller owns it. */
   protected constructor(
     device: Device,
     parameters: Floats,
-    options: { learningRate: number; maxGradNorm: number | undefined },
+    options: {
+      learningRate: number;
+      maxGradNorm: number | undefined;
+      steps: Tensor<'int32'> | undefined;
+    },
   ) {
     super('this optimizer');
-    const { learningRate, maxGradNorm } = options;
+    const { learningRate, maxGradNorm, steps } = options;
     this.parameters = checkVector('parameters', parameters, parameters?.size);
     checkWithin('learningRate', learningRate, 0, 1e6);
     this.#maxGradNorm =
@@ -49,7 +104,7 @@ export abstract class Optimizer extends Owner {
     const allocate = (size: number) => own(this, device.allocate({ shape: [size] }));
     this.#device = device;
     using construction = guardConstruction(this);
-    this.steps = own(this, device.allocate({ shape: [1], dtype: 'int32' }));
+    this.steps = steps ?? own(this, device.allocate({ shape: [1], dtype: 'int32' }));
     this.learningRate = allocate(1).write(Float32Array.of(learningRate));
     this.#partial = allocate(normLanes);
     this.#watchedNorm = allocate(4);
@@ -84,16 +139,16 @@ export abstract class Optimizer extends Owner {
     checkStream('norm', stream);
     checkVector('gradient', gradient, this.parameters.size);
     checkVector('out', out, 1);
-    this.#measure(stream, gradient, this.#watchedNorm, 1);
+    this.#sumSquares(stream, gradient);
+    stream.launch('clip_scale', { tensors: [this.#watchedNorm, this.#partial], reals: [1] });
     stream.copy(
       out.view({ shape: [1] }),
       this.#watchedNorm.view({ shape: [1], offset: normPlace }),
     );
   }
 
-  #measure(stream: Stream, gradient: Floats, factors: Floats, most: number): void {
+  #sumSquares(stream: Stream, gradient: Floats): void {
     stream.launch('grad_norm', { tensors: [this.#partial, gradient], wholes: [gradient.size] });
-    stream.launch('clip_scale', { tensors: [factors, this.#partial], reals: [most] });
   }
 
   /**
@@ -102,28 +157,20 @@ export abstract class Optimizer extends Owner {
    * @param gradient contiguous float32, as long as the parameters
    * @throws {TypeError|RangeError} for another tensor
    */
-  abstract step(stream: Stream, gradient: Floats): void;
-
-  /**
-   * Checks the arguments of a step, measures the gradient and counts the step. Returns the factors,
-   * float32 [4]: two that depend on `rests`, the clip factor and the norm.
-   */
-  protected begin(stream: Stream, gradient: Floats, rests: readonly [number, number]): Floats {
+  step(stream: Stream, gradient: Floats): void {
     checkStream('step', stream);
     checkVector('gradient', gradient, this.parameters.size);
-    if (this.#maxGradNorm !== undefined)
-      this.#measure(stream, gradient, this.#factors, this.#maxGradNorm);
-    stream.launch('adam_advance', {
-      tensors: [this.steps, this.#factors, this.learningRate],
-      reals: rests,
-    });
-    return this.#factors;
+    stepLaunch(this, stream, gradient);
+    stream.launch('count_up', { tensors: [this.steps] });
   }
 
-  /** Whether steps clip the gradient. */
-  protected get clips(): boolean {
-    return this.#maxGradNorm !== undefined;
-  }
+  /** Enqueues the one launch of a step, which does not write the counter. */
+  protected abstract launchStep(
+    stream: Stream,
+    gradient: Floats,
+    clipping: Clipping,
+    options: StepOptions,
+  ): void;
 
   /**
    * Sets the learning rate of steps enqueued on `stream` after this call, and of later launches of

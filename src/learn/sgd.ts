@@ -5,8 +5,7 @@ import { checkDevice } from '../device/checks.ts';
 import type { Device, Stream, Tensor } from '../device/device.ts';
 import { guardConstruction, own } from '../device/owner.ts';
 import { checkWithin } from './checks.ts';
-import { ops } from './ops/index.ts';
-import { Optimizer } from './optimizer.ts';
+import { type Clipping, followArguments, Optimizer, type StepOptions } from './optimizer.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -38,21 +37,30 @@ export const sgdKeys = [
 export class Sgd extends Optimizer {
   /** float32: the direction of the last step, zeros before the first one */
   readonly direction: Floats;
-  readonly #scratch: Floats;
   readonly #options: Required<Pick<SgdOptions, 'momentum' | 'nesterov' | 'weightDecay'>>;
 
   /**
    * Allocates the state. The initial values are written on device.currentStream.
    *
    * @param parameters contiguous float32 tensor
+   * @param given the counter if the caller owns it
    * @throws {TypeError|RangeError} for a wrong option or tensor
    * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
-  constructor(device: Device, parameters: Floats, options: SgdOptions = {}) {
+  constructor(
+    device: Device,
+    parameters: Floats,
+    options: SgdOptions = {},
+    given: { steps?: Tensor<'int32'> | undefined } = {},
+  ) {
     checkDevice('Sgd', device);
     checkKeys('Sgd', options, sgdKeys);
     const { learningRate = 1e-3, momentum = 0, nesterov = false, weightDecay = 0 } = options;
-    super(device, parameters, { learningRate, maxGradNorm: options.maxGradNorm });
+    super(device, parameters, {
+      learningRate,
+      maxGradNorm: options.maxGradNorm,
+      steps: given.steps,
+    });
     using construction = guardConstruction(this);
     checkWithin('momentum', momentum, 0, 0.999999999);
     checkWithin('weightDecay', weightDecay, 0, 1e6);
@@ -60,34 +68,29 @@ export class Sgd extends Optimizer {
     if (nesterov && momentum === 0) throw rangeError('nesterov needs a momentum above 0');
     this.#options = { momentum, nesterov, weightDecay };
     this.direction = own(this, device.allocate({ shape: [parameters.size] }));
-    this.#scratch = own(this, device.allocate({ shape: [parameters.size] }));
     construction.done();
   }
 
-  override step(stream: Stream, gradient: Floats): void {
-    this.begin(stream, gradient, [1, 1]);
+  protected override launchStep(
+    stream: Stream,
+    gradient: Floats,
+    { factors, partial, maxNorm }: Clipping,
+    { ahead = 1, follow }: StepOptions,
+  ): void {
+    const { parameters, direction, steps, learningRate } = this;
     const { momentum, nesterov, weightDecay } = this.#options;
-    const { parameters, direction, learningRate } = this;
-    const scratch = this.#scratch;
-    const wholes = [scratch.size] as const;
-    const run = (tensor: Floats) => tensor.view({ shape: [scratch.size] });
-    let slope = run(gradient);
-    if (this.clips) {
-      ops.mul(stream, scratch, slope, this.clip);
-      slope = scratch;
+    const reals = [momentum, weightDecay, maxNorm] as const;
+    const read = [factors, gradient, partial] as const;
+    if (!follow) {
+      const tensors = [parameters, direction, ...read, learningRate] as const;
+      stream.launch('sgd', { tensors, wholes: [parameters.size, Number(nesterov)], reals });
+      return;
     }
-    if (weightDecay > 0) {
-      if (slope !== scratch) stream.copy(scratch, slope);
-      const reals = [weightDecay, 1] as const;
-      stream.launch('axpby', { tensors: [scratch, run(parameters)], wholes, reals });
-      slope = scratch;
-    }
-    stream.launch('axpby', { tensors: [direction, slope], wholes, reals: [1, momentum] });
-    if (nesterov) {
-      if (slope !== scratch) stream.copy(scratch, slope);
-      stream.launch('axpby', { tensors: [scratch, direction], wholes, reals: [momentum, 1] });
-    }
-    ops.mul(stream, scratch, nesterov ? scratch : direction, learningRate);
-    ops.sub(stream, run(parameters), run(parameters), scratch);
+    const moved = followArguments(follow);
+    stream.launch('sgd_follow', {
+      tensors: [parameters, direction, follow.target, ...read, steps, learningRate],
+      wholes: [parameters.size, ahead, ...moved.wholes, Number(nesterov)],
+      reals: [...reals, ...moved.reals],
+    });
   }
 }

@@ -97,7 +97,8 @@ const char* const ptx = R"(
 .visible .entry gather_places(.param .u64 a, .param .u64 b, .param .u64 c, .param .s64 d, .param .s64 e, .param .s64 f,
   .param .s64 g) { ret; }
 .visible .entry stranger(.param .u32 stranger_param_0) { ret; }
-.visible .entry adam_advance(.param .u64 a, .param .u64 b, .param .u64 c, .param .f64 d, .param .f64 e) { ret; }
+.visible .entry follow_every(.param .u64 a, .param .u64 b, .param .u64 c, .param .s64 d, .param .s64 e, .param .f64 f,
+  .param .f64 g) { ret; }
 .visible .entry bias_act(.param .u64 a) { ret; }
 .entry inner() { ret; }
 )";

@@ -120,11 +120,12 @@ void kernels() {
   IS(5, got[0]), IS(5, got[15]);
   // The image declares doubles, and the host form gets them without rounding.
   {
-    const Function advance = kernels.get("adam_advance");
-    DevicePtr step = memory(4), scales = memory(16), rate = memory(4);
-    OK(cu.memset_d8_async(step, 0, 4, s));
-    double beta1 = 0.9, beta2 = 0.999;
-    OK(launch(advance, s, {&step, &scales, &rate, &beta1, &beta2}));
+    const Function follow = kernels.get("follow_every");
+    DevicePtr to = memory(4), from = memory(4), counter = memory(4);
+    OK(cu.memset_d8_async(counter, 0, 4, s));
+    long long n = 1, every = 1;
+    double tau = 0.1, rest = 0.9;
+    OK(launch(follow, s, {&to, &from, &counter, &n, &every, &tau, &rest}));
     OK(cu.stream_synchronize(s));
   }
   int number = 3;

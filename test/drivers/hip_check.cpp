@@ -135,7 +135,7 @@ void devices() {
 }
 
 // The tests' replacement for a code object. An ELF file with only a header follows below.
-const char object[] = "HOTSLOT-SOFTWARE-HSACO\naxpby\nadam_advance f64\nstranger\ngather_places\n";
+const char object[] = "HOTSLOT-SOFTWARE-HSACO\naxpby\nfollow_every f64\nstranger\ngather_places\n";
 const char for_other[] = "HOTSLOT-SOFTWARE-HSACO\narch gfx1100\naxpby\n";
 const char for_this[] = "HOTSLOT-SOFTWARE-HSACO\narch gfx90a\naxpby\n";
 

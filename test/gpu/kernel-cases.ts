@@ -65,6 +65,40 @@ function convert(dtype: DType, reals: readonly number[]): LaunchCase {
 }
 
 /**
+ * Returns a step of 10,007 parameters whose optimizer has one or two moments. With a counter, the
+ * launch has a target, which moves at every second step. Adam has a counter in any case.
+ */
+function step(
+  moments: 1 | 2,
+  counted: number | undefined,
+  reals: readonly number[],
+  more: readonly number[] = [],
+): LaunchCase {
+  const n = 10_007;
+  const counter = Int32Array.of(counted ?? 997);
+  const [first, count] = [301, 8192];
+  return {
+    tensors: [
+      awkward(n, 20),
+      awkward(n, 21),
+      ...(moments === 2 ? [random(n, 22).map(Math.abs)] : []),
+      ...(counted === undefined ? [] : [awkward(count, 29)]),
+      stale(4),
+      awkward(n, 23),
+      random(256, 19).map(Math.abs),
+      ...(moments === 2 || counted !== undefined ? [counter] : []),
+      Float32Array.of(1e-3),
+    ],
+    wholes: [
+      n,
+      ...(counted !== undefined ? [1, first, count, 2] : moments === 2 ? [3] : []),
+      ...more,
+    ],
+    reals,
+  };
+}
+
+/**
  * Returns windows in wider rows, some short and some with an invalid length. Every third step is at
  * its goal, or just next to it.
  */
@@ -312,27 +346,21 @@ export const kernelCases: readonly (readonly [
     'clip_scale',
     { tensors: [stale(4), random(256, 19).map(Math.abs)], reals: [0.5] },
   ],
-  [
-    'at step 1000',
-    'adam_advance',
-    { tensors: [Int32Array.of(999), stale(4), Float32Array.of(1e-3)], reals: [1 - 0.9, 1 - 0.999] },
-  ],
-  [
-    'a step with a clipped gradient',
-    'adam',
-    {
-      tensors: [
-        awkward(10_007, 20),
-        awkward(10_007, 21),
-        random(10_007, 22).map(Math.abs),
-        awkward(10_007, 23),
-        Float32Array.of(0.011, 1.3, 0.7, 2),
-        Float32Array.of(1e-3),
-      ],
-      wholes: [10_007],
-      reals: [0.1, 0.001, 1e-8, 0.1, 0.01],
-    },
-  ],
+  ...[0, 0.5].flatMap((maxNorm) => {
+    const how = maxNorm > 0 ? 'a clipped step' : 'a step';
+    return [
+      [how, 'adam', step(2, undefined, [0.1, 0.001, 1e-8, 0.1, 0.01, maxNorm])],
+      [how, 'sgd', step(1, undefined, [0.9, 0.01, maxNorm], [1])],
+      ...([1, 0.01] as const).flatMap((tau) =>
+        [999, 1000].map((counted) => {
+          const title = `${how}, tau ${tau} after step ${counted}`;
+          const reals = [0.1, 0.001, 1e-8, 0.1, 0.01, maxNorm, tau, 1 - tau];
+          return [title, 'adam_follow', step(2, counted, reals)] as const;
+        }),
+      ),
+      [`${how} with a target`, 'sgd_follow', step(1, 999, [0.9, 0.01, maxNorm, 0.01, 0.99], [1])],
+    ] as const;
+  }),
   ...[
     ['random_uniform', [-0.5, 1.5]],
     ['random_normal', [2, 3]],

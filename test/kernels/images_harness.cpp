@@ -119,16 +119,16 @@ void call(const char* name, const Words& whole, const std::vector<double>& real)
   using Any = void (*)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
                        int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
                        int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-                       float, float, float, float, float, float);
+                       float, float, float, float, float, float, float, float);
   const auto kernel = reinterpret_cast<Any>(dlsym(RTLD_DEFAULT, name));
   if (!kernel) return check(false, std::string("the image has ") + name);
   Words w(whole);
   w.resize(24);
-  float r[6] = {};
+  float r[8] = {};
   std::copy(real.begin(), real.end(), r);
   kernel(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13],
          w[14], w[15], w[16], w[17], w[18], w[19], w[20], w[21], w[22], w[23], r[0], r[1], r[2],
-         r[3], r[4], r[5]);
+         r[3], r[4], r[5], r[6], r[7]);
 }
 
 // Returns 0 to count - 1, in order or in a random order.

@@ -642,6 +642,39 @@ inline void compare_products() {
   compare_linear(1, 2, 10000, 1, 1, 0, false, -1);
 }
 
+// Steps of optimizers, some of which clip and move a target.
+inline void compare_steps() {
+  const auto prepare = [](size_t v, size_t partial, size_t steps, uint32_t count) {
+    return [=](Buffers& b) {
+      for (size_t i : {v, partial})
+        for (uint32_t& word : b[i]) word = as_word(std::fabs(as_float(word)));
+      if (steps) b[steps][0] = count;
+    };
+  };
+  const std::vector<double> decays[] = {{0, 0, 0}, {0.1, 0, 2}, {0, 0.1, 50}};
+  for (const auto& decay : decays)
+    for (uint32_t steps : {0u, 999u, 123456u}) {
+      std::vector<double> reals{0.1, 0.001, 1e-8, decay[0], decay[1], decay[2]};
+      compare_forms("adam", {1031, 3}, reals, prepare(2, 5, 6, steps));
+      for (double tau : {1.0, 0.005})
+        for (const Words& follow : {Words{0, 1031, 1}, {300, 401, 2}, {1000, 31, 4}}) {
+          std::vector<double> all(reals);
+          all.insert(all.end(), {tau, 1 - tau});
+          compare_forms("adam_follow", {1031, 1, follow[0], follow[1], follow[2]}, all,
+                        prepare(2, 6, 7, steps));
+        }
+    }
+  for (const auto& decay : decays)
+    for (int64_t nesterov : {0, 1}) {
+      const double momentum = decay[1] > 0 || nesterov ? 0.9 : 0;
+      compare_forms("sgd", {1031, nesterov}, {momentum, decay[0], decay[2]}, prepare(4, 4, 0, 0));
+      for (double tau : {1.0, 0.005})
+        for (const Words& follow : {Words{0, 1031, 1}, {300, 401, 2}, {1000, 31, 4}})
+          compare_forms("sgd_follow", {1031, 3, follow[0], follow[1], follow[2], nesterov},
+                        {momentum, decay[0], decay[2], tau, 1 - tau}, prepare(5, 5, 6, 999));
+    }
+}
+
 inline void compare_all() {
   compare_convert();
   for (const char* name : {"halo8", "halo16", "halo32", "halo64"}) compare_halo(name);
@@ -745,13 +778,7 @@ inline void compare_all() {
     compare_forms("clip_scale", {}, {most}, [](Buffers& b) {
       for (uint32_t& word : b[1]) word = as_word(std::fabs(as_float(word)));
     });
-  for (uint32_t steps : {0u, 1u, 999u, 123456u})
-    compare_forms("adam_advance", {}, {0.1, 0.001}, [=](Buffers& b) { b[0][0] = steps; });
-  for (const auto& decays : {std::vector<double>{0, 0}, {0.1, 0}, {0, 0.1}})
-    compare_forms("adam", {1031}, {0.1, 0.001, 1e-8, decays[0], decays[1]}, [](Buffers& b) {
-      for (uint32_t& word : b[2]) word = as_word(std::fabs(as_float(word)));
-      b[4] = {as_word(0.01f), as_word(1.5f), as_word(0.5f), 0};
-    });
+  compare_steps();
   for (int64_t n : {1, 1031}) {
     const auto place = [](Buffers& b) { b[1][2] = UINT32_MAX - 2; };
     compare_forms("random_uniform", {n}, {-0.5, 1.5}, place);

@@ -879,8 +879,34 @@ void test_refusals() {
   refused("td_target", {2, 2, 2, 2, 1, 1, 1}, {1.5}, "gamma must be within [0, 1], got 1.5");
   refused("axpby", {4}, {NAN, 0}, "alpha must be finite as a float, got");
   refused("axpby", {4}, {1, 1e39}, "beta must be finite as a float, got 1e+39");
-  refused("adam_advance", {}, {0, 0.1}, "1 - beta1 must be within [9e-10, 1], got 0");
-  refused("adam", {4}, {0.1, 0.1, 1e-8, -1, 0}, "decay must be within [0, 1e+06], got -1");
+  const std::vector<double> adam{0.1, 0.1, 1e-8, 0, 0, 0};
+  const auto other = [](std::vector<double> reals, size_t i, double value) {
+    reals[i] = value;
+    return reals;
+  };
+  refused("adam", {4, 1}, other(adam, 0, 0), "1 - beta1 must be within [9e-10, 1], got 0");
+  refused("adam", {4, 1}, other(adam, 3, -1), "decay must be within [0, 1e+06], got -1");
+  refused("adam", {4, 1}, other(adam, 5, 1e-31), "max_norm must be within [1e-30, 1e+30], got");
+  refused("adam", {4, 1}, other(adam, 5, NAN), "max_norm must be finite as a float, got");
+  refused("adam", {4, 0}, adam, "ahead must be at least 1, got 0");
+  refused("adam", {4, int64_t(1) << 31}, adam, "ahead must be at most 2147483647, got 2147483648");
+  const std::vector<double> follow{0.1, 0.1, 1e-8, 0, 0, 0, 1, 0};
+  refused("adam_follow", {4, 1, -1, 2, 1}, follow, "first must be at least 0, got -1");
+  refused("adam_follow", {4, 1, 0, 0, 1}, follow, "count must be at least 1, got 0");
+  refused("adam_follow", {4, 1, 3, 2, 1}, follow,
+          "first + count must be at most n, got 3 + 2 and n 4");
+  refused("adam_follow", {4, 1, INT64_MAX, INT64_MAX, 1}, follow,
+          "first + count must be at most n, got 9223372036854775807 + 9223372036854775807 and n 4");
+  refused("adam_follow", {INT64_MIN, 1, 0, 1, 1}, follow, "n must be at least 1, got -9223372036");
+  refused("adam_follow", {4, 1, 0, 4, 0}, follow, "every must be at least 1, got 0");
+  refused("adam_follow", {4, 1, 0, 4, 1}, other(follow, 7, 0.5),
+          "rest must be 1 - tau, got 0.5 and tau 1");
+  refused("sgd", {4, 2}, {0, 0, 0}, "nesterov must be at most 1, got 2");
+  refused("sgd", {4, 0}, {1.5, 0, 0}, "momentum must be within [0, 1], got 1.5");
+  refused("sgd", {4, 0}, {0, -1, 0}, "decay must be within [0, 1e+06], got -1");
+  refused("sgd_follow", {4, 1, 0, 5, 1, 0}, {0, 0, 0, 1, 0},
+          "first + count must be at most n, got 0 + 5 and n 4");
+  refused("sgd_follow", {4, 1, 0, 4, 1, 0}, {0, 0, 0, 2, -1}, "tau must be within [0, 1], got 2");
   refused("squashed_gaussian", {4, 3, 3, 5, 0, 0}, {-5, 2, 1},
           "out_stride must be at least the row's 6 elements, got 5");
   refused("squashed_gaussian", {4, 3, 3, 6, 2, 0}, {-5, 2, 1}, "form must be at most 1, got 2");

@@ -1,5 +1,8 @@
 // Compares the kernels of learners with a reference in double: squashed Gaussians, distributions
-// over atoms, running statistics, Adam.
+// over atoms, running statistics, Adam. Compares the kernels of steps with single launches.
+#include <array>
+#include <cstring>
+
 #include "kernels_rig.hpp"
 
 namespace {
@@ -225,36 +228,30 @@ void test_count_non_finite() {
 void test_adam(double decay, double pull) {
   const int64_t n = 1031;
   const double lr = 0.01, b1 = 0.9, b2 = 0.999, eps = 1e-8;
-  const Floats p(n), m(n), v(n), factors(4), rate(1);
+  const Floats p(n), m(n), v(n), factors(4), partial(256), rate(1);
   rate[0] = float(lr);
   std::fill_n(m.at.get(), n, 0.0f), std::fill_n(v.at.get(), n, 0.0f);
   std::vector<double> wp = as_double(p), wm(n), wv(n);
-  std::vector<int32_t> counter{0};
+  std::vector<int32_t> steps{0};
   for (int t = 1; t <= 10; t++) {
     const Floats g(n);
-    factors[2] = t % 2 ? 1.0f : 0.5f;
+    launch("grad_norm", {partial, g}, {n}, {});
+    double squares = 0;
+    for (int64_t i = 0; i < n; i++) squares += double(g[i]) * g[i];
+    const double norm = std::sqrt(squares), most = t % 2 ? 0 : norm / 2;
     for (int64_t i = 0; i < n; i++) {
-      const double d = double(factors[2]) * g[i] + pull * wp[i];
+      const double d = (t % 2 ? 1 : 0.5) * g[i] + pull * wp[i];
       wp[i] *= 1 - lr * decay;
       wm[i] = b1 * wm[i] + (1 - b1) * d;
       wv[i] = b2 * wv[i] + (1 - b2) * d * d;
       wp[i] -= lr / (1 - std::pow(b1, t)) * wm[i] /
                (std::sqrt(wv[i]) / std::sqrt(1 - std::pow(b2, t)) + eps);
     }
-    launch("adam_advance", {counter, factors, rate}, {}, {1 - b1, 1 - b2});
-    launch("adam", {p, m, v, g, factors, rate}, {n}, {1 - b1, 1 - b2, eps, decay, pull});
+    launch("adam", {p, m, v, factors, g, partial, steps, rate}, {n, 1},
+           {1 - b1, 1 - b2, eps, decay, pull, most});
+    check(steps[0] == t - 1, "adam does not write the counter");
+    steps[0]++;
   }
-  check(counter[0] == 10, "adam_advance counts");
-  // At some of these steps 1 − beta^t would have no digit left in floats, at others it is 1.
-  for (double beta : {0.0, 0.9, 0.999, 0.999999, 0.999999999})
-    for (int32_t t : {1, 2, 3, 7, 1000, 123457, 1 << 20, (1 << 30) + 1, INT32_MAX}) {
-      counter[0] = t - 1;
-      launch("adam_advance", {counter, factors, rate}, {}, {1 - beta, 1 - beta});
-      const double left = beta == 0 ? 1 : -std::expm1(t * std::log(beta));
-      check(counter[0] == t && std::fabs(factors[0] * left / lr - 1) < 1e-6 &&
-                std::fabs(factors[1] * std::sqrt(left) - 1) < 1e-6,
-            "adam_advance at step " + std::to_string(t) + " with beta " + std::to_string(beta));
-    }
   close("adam", p, wp, 2e-6), close("adam m", m, wm, 1e-6), close("adam v", v, wv, 1e-6);
 }
 
@@ -306,6 +303,157 @@ void test_step_end(double beta) {
   check(state == want_state, "step_end advances the generator");
 }
 
+// The factors of a step, in floats: rate / (1 − beta1^t) and 1 / sqrt(1 − beta2^t).
+std::array<float, 2> factors_of(int32_t t, float rate, float rest1, float rest2) {
+  float d1 = 0, d2 = 0;
+  for (; t > 0; t /= 2) {
+    if (t % 2) d1 += rest1 * (1 - d1), d2 += rest2 * (1 - d2);
+    rest1 *= 2 - rest1, rest2 *= 2 - rest2;
+  }
+  return {rate / d1, 1 / std::sqrt(d2)};
+}
+
+// At some of these steps 1 − beta^t would have no digit left in floats, at others it is 1. With m
+// and v of 1 and a gradient of 0, the step of one parameter is factors[0] / factors[1] up to b1 and
+// the root of b2.
+void test_adam_factors() {
+  for (double beta : {0.0, 0.9, 0.999, 0.999999, 0.999999999})
+    for (int32_t t : {1, 2, 3, 7, 1000, 123457, 1 << 20, (1 << 30) + 1, INT32_MAX})
+      for (int32_t ahead : {1, 2, 6}) {
+        if (ahead > t) continue;
+        const float lr = 0.01f, rest = float(1 - beta);
+        const auto [step, unbias] = factors_of(t, lr, rest, rest);
+        const std::string when =
+            " at step " + std::to_string(t) + " with beta " + std::to_string(beta);
+        const double left = beta == 0 ? 1 : -std::expm1(t * std::log(beta));
+        check(std::fabs(step * left / lr - 1) < 1e-6 &&
+                  std::fabs(unbias * std::sqrt(left) - 1) < 1e-6,
+              "the reference of the factors" + when);
+        const Floats p(1), m(1), v(1), factors(4), g(1), partial(256), rate(1);
+        const float before = p[0], d = g[0];
+        m[0] = 1, v[0] = 1, rate[0] = lr;
+        const float mean = (1 - rest) * 1.0f + rest * d, spread = (1 - rest) * 1.0f + rest * d * d;
+        std::vector<int32_t> steps{t - ahead};
+        launch("adam", {p, m, v, factors, g, partial, steps, rate}, {1, ahead},
+               {1 - beta, 1 - beta, 1e-8, 0, 0, 0});
+        check(same_bits(p[0], 1.0f * before - step * mean / (std::sqrt(spread) * unbias + 1e-8f)),
+              "adam has the bits of its factors" + when);
+      }
+}
+
+// Draws numbers for a step: signed zeros and subnormal numbers are among the gradients.
+struct DrawnStep {
+  explicit DrawnStep(int64_t n)
+      : p(n), m(n), v(n), g(n), partial(256), factors(4), rate(1), steps{0} {
+    const float odd[] = {0.0f, -0.0f, 1e-42f, 3.0f};
+    for (int64_t i = 0; i < n; i++) {
+      v[i] = std::fabs(v[i]);
+      if (generator() % 7 == 0) g[i] = odd[generator() % 4];
+      if (generator() % 11 == 0) p[i] = odd[generator() % 4];
+    }
+    rate[0] = 0.05f;
+    launch("grad_norm", {partial, g}, {n}, {});
+  }
+  Floats p, m, v, g, partial, factors, rate;
+  std::vector<int32_t> steps;
+};
+
+bool equal_bits(const Floats& a, const Floats& b) {
+  return a.n == b.n && std::memcmp(a.at.get(), b.at.get(), size_t(a.n) * 4) == 0;
+}
+
+// Each kernel of a step has the bits of the launches that it replaces, and of its arithmetic
+// element by element. A step with a target has those of the step and of follow_every.
+void test_steps(int64_t n, double most, int64_t option) {
+  const std::string which = " of " + std::to_string(n) + ", clipped to " + std::to_string(most) +
+                            ", option " + std::to_string(option);
+  const DrawnStep start(n);
+  const Floats norm(start.factors);
+  if (most > 0) launch("clip_scale", {norm, start.partial}, {}, {most});
+  const float clip = most > 0 ? norm[2] : 1.0f;
+
+  const double decay = option == 1 ? 0.1 : 0, pull = option == 2 ? 0.1 : 0;
+  const std::vector<double> reals{0.1, 0.001, option == 3 ? 0 : 1e-8, decay, pull, most};
+  const int64_t ahead = option + 1;
+  DrawnStep adam(start);
+  adam.steps[0] = 41;
+  launch("adam",
+         {adam.p, adam.m, adam.v, adam.factors, adam.g, adam.partial, adam.steps, adam.rate},
+         {n, ahead}, reals);
+  check(adam.steps[0] == 41 && equal_bits(adam.factors, norm),
+        "adam writes the factors of clip_scale, and no counter" + which);
+  const auto [step, unbias] = factors_of(int32_t(41 + ahead), start.rate[0], 0.1f, 0.001f);
+  const float keep = 1 - start.rate[0] * float(decay), rest1 = 0.1f, rest2 = 0.001f;
+  for (int64_t i = 0; i < n; i++) {
+    const float d = clip * start.g[i] + float(pull) * start.p[i];
+    const float mean = (1 - rest1) * start.m[i] + rest1 * d,
+                spread = (1 - rest2) * start.v[i] + rest2 * d * d,
+                size = std::sqrt(spread) * unbias + float(reals[2]);
+    const float p = keep * start.p[i] - (size == 0 && mean == 0 ? 0 : step * mean / size);
+    if (!same_bits(adam.p[i], p) || !same_bits(adam.m[i], mean) || !same_bits(adam.v[i], spread))
+      return check(false, "adam has the bits of its arithmetic" + which);
+  }
+
+  const double momentum = option == 0 ? 0 : 0.9, pulled = option == 2 ? 0 : 0.01;
+  const int64_t nesterov = option > 1;
+  DrawnStep sgd(start);
+  launch("sgd", {sgd.p, sgd.m, sgd.factors, sgd.g, sgd.partial, sgd.rate}, {n, nesterov},
+         {momentum, pulled, most});
+  check(equal_bits(sgd.factors, norm), "sgd writes the factors of clip_scale" + which);
+  // By launches: the slope, the direction, and the step along it.
+  const Floats slope(start.g), direction(start.m), moved(start.p);
+  if (most > 0)
+    for (int64_t i = 0; i < n; i++) slope[i] = slope[i] * clip;
+  if (pulled > 0) launch("axpby", {slope, moved}, {n}, {pulled, 1});
+  launch("axpby", {direction, slope}, {n}, {1, momentum});
+  if (nesterov) launch("axpby", {slope, direction}, {n}, {momentum, 1});
+  for (int64_t i = 0; i < n; i++)
+    moved[i] = moved[i] - (nesterov ? slope : direction)[i] * start.rate[0];
+  check(equal_bits(sgd.p, moved) && equal_bits(sgd.m, direction),
+        "sgd has the bits of single launches" + which);
+
+  for (const auto& [from, count] :
+       {std::pair<int64_t, int64_t>{0, n}, {n / 3, (n + 1) / 2}, {n - 1, 1}})
+    for (double tau : {1.0, 0.005, 0.0})
+      for (int64_t every : {1, 3, 5}) {
+        const std::string what = which + ", from " + std::to_string(from) + " tau " +
+                                 std::to_string(tau) + " every " + std::to_string(every);
+        const Floats target(count), wanted(count), part(count);
+        std::copy_n(target.at.get(), count, wanted.at.get());
+        // A target that is copied is not read.
+        if (tau == 1 && (41 + ahead) % every == 0) target[0] = NAN;
+        std::vector<int32_t> now{int32_t(41 + ahead)};
+        const auto follow = [&](const Floats& p) {
+          std::copy_n(p.at.get() + from, count, part.at.get());
+          const Floats out(wanted);
+          launch("follow_every", {out, part, now}, {count, every}, {tau, 1 - tau});
+          return out;
+        };
+        std::vector<double> all(reals);
+        all.insert(all.end(), {tau, 1 - tau});
+        DrawnStep one(start);
+        one.steps[0] = 41;
+        const Floats moved_by_adam(target);
+        launch("adam_follow",
+               {one.p, one.m, one.v, moved_by_adam, one.factors, one.g, one.partial, one.steps,
+                one.rate},
+               {n, ahead, from, count, every}, all);
+        check(equal_bits(one.p, adam.p) && equal_bits(one.m, adam.m) && equal_bits(one.v, adam.v) &&
+                  equal_bits(one.factors, norm) && one.steps[0] == 41 &&
+                  equal_bits(moved_by_adam, follow(adam.p)),
+              "adam_follow has the bits of adam and follow_every" + what);
+        DrawnStep two(start);
+        two.steps[0] = 41;
+        launch("sgd_follow",
+               {two.p, two.m, target, two.factors, two.g, two.partial, two.steps, two.rate},
+               {n, ahead, from, count, every, nesterov}, {momentum, pulled, most, tau, 1 - tau});
+        check(equal_bits(two.p, sgd.p) && equal_bits(two.m, sgd.m) &&
+                  equal_bits(two.factors, norm) && two.steps[0] == 41 &&
+                  equal_bits(target, follow(sgd.p)),
+              "sgd_follow has the bits of sgd and follow_every" + what);
+      }
+}
+
 }  // namespace
 
 void test_learners() {
@@ -316,5 +464,8 @@ void test_learners() {
   for (int64_t atoms : {2, 5, 51, 101}) categorical(atoms, -1e30), categorical(atoms, -3);
   for (int64_t atoms : {2, 5, 32, 51, 101, 600, 1024}) categorical_target(atoms);
   test_moments(0), test_moments(1), test_count_non_finite();
-  test_adam(0, 0), test_adam(0.1, 0), test_adam(0, 0.1);
+  test_adam(0, 0), test_adam(0.1, 0), test_adam(0, 0.1), test_adam_factors();
+  for (int64_t n : {1, 2, 33, 1031, 2500})
+    for (double most : {0.0, 0.5, 1e3})
+      for (int64_t option : {0, 1, 2, 3}) test_steps(n, most, option);
 }

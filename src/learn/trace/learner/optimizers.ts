@@ -34,8 +34,12 @@ export class OptimizerDescription {
   readonly kind: 'adam' | 'sgd';
   readonly schedule: Schedule | null;
   readonly of: readonly string[] | null;
-  /** makes the optimizer of a vector */
-  readonly make: (device: Device, parameters: Tensor<'float32'>) => Optimizer;
+  /** makes the optimizer of a vector. `steps` is its counter if the caller owns it */
+  readonly make: (
+    device: Device,
+    parameters: Tensor<'float32'>,
+    steps?: Tensor<'int32'>,
+  ) => Optimizer;
 
   /** `defaults` has the learning rate of an Adam whose options have none. */
   constructor(
@@ -48,10 +52,10 @@ export class OptimizerDescription {
     this.schedule = schedule;
     const rate = schedule || learningRate === undefined ? {} : { learningRate };
     const all = { ...options, ...rate } as AdamOptions;
-    this.make = (device, parameters) =>
+    this.make = (device, parameters, steps) =>
       kind === 'adam'
-        ? new Adam(device, parameters, all, defaults)
-        : new Sgd(device, parameters, all);
+        ? new Adam(device, parameters, all, { learningRate: 1e-3, ...defaults, steps })
+        : new Sgd(device, parameters, all, { steps });
     if (of !== undefined && (!Array.isArray(of) || of.length === 0))
       refuseType(`${kind}: of is an array of names of networks and parameters`);
     this.of = of === undefined ? null : [...of];
