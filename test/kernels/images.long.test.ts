@@ -273,7 +273,15 @@ describe('committed kernel images', function () {
           /mul\.rn\.f32 (\t%f\d+, %f\d+, %f\d+;)/,
           (_, operands: string) => `fma.rn.f32 ${operands.replace(';', ', %f1;')}`,
         );
-      for (const kernel of ['axpby', 'adam', 'norm_act', 'gemm', 'linear_act', 'linear_backward'])
+      for (const kernel of [
+        'axpby',
+        'adam',
+        'sgd',
+        'norm_act',
+        'gemm',
+        'linear_act',
+        'linear_backward',
+      ])
         expect(wronglyFused(changed(kernel, fuse)), kernel).to.match(
           new RegExp(`^${kernel}: fma\\.rn\\.f32`),
         );
@@ -412,19 +420,19 @@ describe('committed kernel images', function () {
       });
 
     /**
-     * Returns the PTX of product.gk with a change, compiled as the images are. The change must
-     * change something.
+     * Returns the PTX of these sources with a change, compiled as the images are. The change must
+     * change something, once.
      */
-    function changedProducts(
+    function changedSources(
       context: Mocha.Context,
+      names: readonly string[],
       [from, to]: readonly [string, string],
     ): string {
       const [clang] = need(context, { 'clang-14': tool('clang-14') }) as [string];
-      const source = readFileSync(join(sources, 'product.gk'), 'utf8');
-      expect(source.split(from).length, `product.gk has once: ${from}`).to.equal(2);
-      const includes = ['gk.hpp', 'functions.gk', 'unary.gk'].map((name) => `#include "${name}"\n`);
+      const source = names.map((name) => readFileSync(join(sources, name), 'utf8')).join('');
+      expect(source.split(from).length, `${names} have once: ${from}`).to.equal(2);
       const file = join(folder, 'changed.cu');
-      writeFileSync(file, includes.join('') + source.replace(from, () => to));
+      writeFileSync(file, `#include "gk.hpp"\n${source.replace(from, () => to)}`);
       const device = ['-x', 'cuda', '--cuda-device-only', '--cuda-gpu-arch=sm_60', '-nocudainc'];
       const isa = ['-nocudalib', '-Wno-unknown-cuda-version', '-Xclang', '-target-feature'];
       run(
@@ -434,6 +442,53 @@ describe('committed kernel images', function () {
       );
       return readFileSync(join(folder, 'changed.ptx'), 'utf8');
     }
+    const changedProducts = (context: Mocha.Context, change: readonly [string, string]) =>
+      changedSources(context, ['functions.gk', 'unary.gk', 'product.gk'], change);
+    const steps = ['grad_norm.gk', 'follow_every.gk', 'adam.gk', 'sgd.gk'];
+    const counts: [what: string, kernel: string, change: [from: string, to: string]][] = [
+      [
+        'that advances the counter which its other blocks read',
+        'adam',
+        [
+          'GK_EACH(i, n) GK_ADAM_STEP(i);',
+          'GK_EACH(i, n) GK_ADAM_STEP(i);\n  GK_ALONE ((gk_i32*)steps)[0]++;',
+        ],
+      ],
+      [
+        'that ignores how many steps are not counted yet',
+        'adam',
+        ['(gk_u32)steps[0] + (gk_u32)ahead', '(gk_u32)steps[0] + 1u'],
+      ],
+      [
+        'whose target moves at the steps of the counter',
+        'adam_follow',
+        ['t % (gk_i32)every', 'steps[0] % (gk_i32)every'],
+      ],
+      [
+        'whose target begins at the first parameter',
+        'sgd_follow',
+        ['const gk_i64 at = i - first;', 'const gk_i64 at = i;'],
+      ],
+      [
+        'whose blocks do not fold the norm',
+        'sgd',
+        ['gk_fold(lanes, GK_PARTIALS, 1);\n  const float norm', 'const float norm'],
+      ],
+      [
+        'that reads its factors before the barrier',
+        'adam',
+        ['  GK_BARRIER;\n  const gk_adam all', '  const gk_adam all'],
+      ],
+    ];
+    for (const [what, kernel, change] of counts)
+      itAll(`the harness fails for ${kernel} ${what}`, function () {
+        const object = compiled(this, changedSources(this, steps, change));
+        // A changed counter alone would be a difference of pointer 6.
+        expect(() => executed(object, 'short', kernel)).to.throw(
+          new RegExp(`FAILED ${kernel} in .*(pointer [0-5]\\[\\d+\\] is|which thread)`),
+        );
+      });
+
     const edges: [what: string, kernel: string, change: [from: string, to: string]][] = [
       [
         'without its last row of a tile',
