@@ -3,7 +3,7 @@
  * that the waits allow.
  */
 import { expect } from 'chai';
-import { dependenciesOf, laidOut, longest } from '../../src/learn/trace/plan/depth.ts';
+import { apart, dependenciesOf, laidOut, longest } from '../../src/learn/trace/plan/depth.ts';
 import {
   type Lane,
   type LanePlan,
@@ -210,6 +210,18 @@ describe('lanes of a plan', () => {
       }
     }
     expect(dropped).to.be.above(PLANS);
+  });
+
+  it('the places of buffers need no wait that the launches do not need', () => {
+    let smaller = 0;
+    for (let seed = 0; seed < PLANS; seed++) {
+      const { plan, laned } = planned(seed, false);
+      if (!laned) continue;
+      const { waits } = waitsOf(laned.lanes, dependenciesOf(plan.launches, apart));
+      expect(laned.waits, `plan ${seed}`).to.deep.equal(waits);
+      if (plan.layout.size < plan.layout.unshared) smaller++;
+    }
+    expect(smaller).to.be.above(PLANS / 8);
   });
 
   it('dependencies order all launches that share an element', () => {

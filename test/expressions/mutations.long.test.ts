@@ -82,7 +82,7 @@ const mutations: readonly Mutation[] = [
   ['plan/memory', 'last.get(each.buffer) === i &&', '', 'the last use in place'],
   ['plan/memory', 'from - end >= length &&', '', 'the size of a gap'],
   ['plan/memory', 'sameView(view, other)', 'true', 'equal views in place'],
-  ['plan/memory', 'end = to;', '', 'the end of a gap'],
+  ['plan/memory', 'end = Math.max(end, to);', '', 'the end of a gap'],
   ['plan/memory', '&& !buffer.output', '', 'results that stay'],
   [
     'plan/merge',

@@ -17,7 +17,7 @@ interface Access extends Place {
   readonly writes: boolean;
 }
 
-/** Keys of states that launches change, and that are no operands. */
+/** Keys of states that launches change besides their operands. */
 const states = { generator: 'the generator', layers: 'the memory of layers' };
 
 /**
@@ -104,7 +104,7 @@ export function dependenciesOf(
           offset < other.end
         )
           needed.add(other.launch);
-      // Whatever depends on a covered access depends on this write too.
+      // A launch that depends on a covered access depends on this write too.
       const rest = writes
         ? before.filter((other) => other.offset < offset || end < other.end)
         : before;

@@ -2,13 +2,13 @@
  * Estimates how long launches run in a graph of a GPU. The numbers are those of one card, an H100, and
  * stand for every GPU. They decide only whether a section gets a side stream.
  *
- * Measured on 27 November 2026 (`bench/results/h100`):
+ * Measured on 27 November 2026, partly by programs outside of this repository (`bench/results/h100`):
  * - A node of a chain of empty kernels took 0.95 µs.
  * - Small elementwise kernels took 2.7 to 3.5 µs, and sums and draws of random numbers 3.5 to 4.2 µs.
  *   With 3 MB each, `bias_act` took 5.7 µs.
- * - A product with bias and ReLU by Hotslot's kernel took 2.8 µs for 128 × 120 × 4, 4.4 for
- *   128 × 84 × 120, 5.5 for 256 × 256 × 98, 9.1 for 256 × 256 × 256 and 43 for 2,048 × 512 × 98. The
- *   formula below differs by at most 19 % from nine such figures.
+ * - A product with bias and ReLU by a kernel of square tiles took 2.8 µs for 128 × 120 × 4. It took 4.4 µs
+ *   for 128 × 84 × 120, and 5.5 µs for 256 × 256 × 98. It took 9.1 µs for 256 × 256 × 256, and 43 µs for
+ *   2,048 × 512 × 98. The formula below differs by at most 21 % from nine such figures.
  * - Products of cuBLAS took 5 to 15 µs at 128 to 256 rows, and 11.5 µs at 2,048 rows on average.
  *
  * Assumed, because no card has run it:

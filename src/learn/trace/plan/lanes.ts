@@ -46,8 +46,8 @@ function remaining(tasks: readonly Task[]): readonly number[] {
 }
 
 /**
- * Schedules tasks on two lanes. Of the tasks whose needs have a place, the next one is the one that can
- * begin first, and of those the one with the longest chain after it.
+ * Schedules tasks on two lanes. The next task is the one that can begin first, after its needs are
+ * scheduled. If several can, the one with the longest chain after it is the next.
  *
  * @param edge time from the end of a task on one lane to the begin of a task on the other one
  */
