@@ -317,10 +317,10 @@ describe('DqnLearner with masks of legal actions', () => {
         [{ ...head, actionMask: false }, head].map((more) => count(more)),
       );
     expect(counts).to.deep.equal({
-      scalar: [17, 19],
-      dueling: [305, 41],
-      categorical: [23, 25],
-      'dueling and categorical': [311, 61],
+      scalar: [16, 18],
+      dueling: [304, 40],
+      categorical: [22, 24],
+      'dueling and categorical': [310, 60],
     });
     expect(await count({}, 'bool')).to.equal(counts.scalar![1]);
     expect(await count({}, 'float32')).to.equal(counts.scalar![1]! - 1);

@@ -32,15 +32,15 @@ describe('firstNonFinite()', () => {
     batch.rewards.write(rewards);
     const found = await look();
     expect(found).to.deep.include({
-      kernel: 'td_target_discounts',
-      tensor: 'y',
-      index: 2,
+      kernel: 'td_loss_target',
+      tensor: 'dq',
+      index: 4,
       value: Number.NaN,
       before: ['rewards'],
     });
     expect(found?.operation).to.be.above(10);
     expect(found?.text).to.match(
-      /^operation \d+, 'td_target_discounts' for 'tdTarget' of \S+non-finite\.test\S+, wrote NaN to element 2 of y; r/,
+      /^operation \d+, 'td_loss_target' for 'tdTarget\+tdLoss' of \S+non-finite\.test\S+, wrote NaN to element 4 of dq; r/,
     );
     // The update was applied, so its weights are NaN now. The first launch that reads them is
     // found.

@@ -839,6 +839,7 @@ async function changedBits(given: Drawn): Promise<string | null> {
     'in updates of several minibatches': { rows: 3 },
     'with poisoned memory': { rows: 1, options: { poison: true } },
     'without chains': { rows: 1, options: { chains: false } },
+    'without joined heads': { rows: 1, options: { heads: false } },
     // The cycles of a capture begin at its first minibatch.
     ...(given.first % cycle === 0 && {
       'in captures of whole cycles': { rows: cycle, capture: true },

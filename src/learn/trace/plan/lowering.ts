@@ -107,10 +107,18 @@ export class Lowering {
 
   /** how the device multiplies */
   readonly rules: ProductRules;
+  /** whether sums of few members and long sums take fewer launches */
+  readonly heads: boolean;
 
-  constructor(sections: readonly Demand[], lowerings: Lowerings, rules: ProductRules) {
+  constructor(
+    sections: readonly Demand[],
+    lowerings: Lowerings,
+    rules: ProductRules,
+    heads: boolean,
+  ) {
     this.#lowerings = lowerings;
     this.rules = rules;
+    this.heads = heads;
     this.merged = merge(sections);
     const { nodes, of } = this.merged;
     const count = (node: Node) => this.#uses.set(node, (this.#uses.get(node) ?? 0) + 1);

@@ -23,8 +23,12 @@ import { lowerNetworkSlope } from './network-slopes.ts';
 /** Numbers of the ops of `binary_backward`. native/kernels/binary.gk has the same numbers. */
 const binarySlopes = { min: 0, max: 1, div: 2, huber: 3 } as const;
 
-/** A sum of more elements than this takes two launches, so that a device adds in parallel. */
+/** A sum of more elements than this is a sum of pieces, so that a device adds in parallel. */
 const LONG_SUM = 1024;
+/** Most elements of pieces that one block sums. More pieces are one launch, and their sum another. */
+const MAX_BLOCK_SUM = 2 ** 14;
+/** Most members whose sum is elementwise additions, which join chains. */
+const FEW_MEMBERS = 4;
 
 const each = (from: number, to: number): number[] =>
   Array.from({ length: to - from + 1 }, (_, i) => from + i);
@@ -83,6 +87,29 @@ const reduceCall = (f: ReductionName, columns: number, scale: number): Call => (
   reals: [scale],
 });
 
+/**
+ * Returns the sum of at most four members as elementwise ops: a + b, (a + b) + c or (a + b) + (c + d),
+ * times the scale. A sum of members that are all −0 is −0, which `column_sums` would make +0.
+ */
+function sumOfMembers(
+  lowering: Lowering,
+  node: NodeOfKind<'reduce'>,
+  members: readonly Value[],
+): Value {
+  const { shape } = node;
+  const op = (f: 'add' | 'mul', ...both: readonly Value[]): Value =>
+    lowering.elementwise(node as Node, both, [shape, shape], {
+      kernel: 'binary',
+      inPlace: [1, 2],
+      wholes: stepped(2, binaries[f]),
+    });
+  const [a, b, c, d] = members as [Value, Value, Value?, Value?];
+  const two = op('add', a, b);
+  const sum = c ? op('add', two, d ? op('add', c, d) : c) : two;
+  const { scale } = node.attributes;
+  return scale === 1 ? sum : op('mul', sum, lowering.cell(scale, shape));
+}
+
 function lowerReduce(lowering: Lowering, node: NodeOfKind<'reduce'>, target: Target): Value | null {
   const { f, scale } = node.attributes;
   const [input] = node.inputs as [Node];
@@ -99,6 +126,12 @@ function lowerReduce(lowering: Lowering, node: NodeOfKind<'reduce'>, target: Tar
     if (scale === 1 && x.buffer.kind !== 'memory') return { ...x, strides: outer };
   }
   if (f === 'sum' && n > 1 && step !== 1 && step >= size && isDense(places, outer)) {
+    if (lowering.heads && !target && n <= FEW_MEMBERS && size > 1)
+      return sumOfMembers(
+        lowering,
+        node,
+        each(0, n - 1).map((i) => viewed(x, outer, i * step)),
+      );
     const out = target ?? lowering.fresh(places);
     const run = { shape: [1, size], strides: [size, 1] };
     lowering.launch({
@@ -118,6 +151,18 @@ function lowerReduce(lowering: Lowering, node: NodeOfKind<'reduce'>, target: Tar
   const piece = size === 1 && /^(sum|max|min)$/.test(f) ? pieceOf(n) : 0;
   if (piece > 0) {
     const dense = lowering.dense(of, x, input.shape);
+    if (lowering.heads && f === 'sum' && n <= MAX_BLOCK_SUM) {
+      const out = lowering.fresh(places);
+      lowering.launch({
+        kernel: 'sum_long',
+        views: [flatView(out, 1, 1, 1), flatView(dense, 1, n, n)],
+        writes: 1,
+        wholes: [1, n / piece, piece, 1, n],
+        reals: [scale],
+        node: of,
+      });
+      return { ...out, strides: places.map(() => 0) };
+    }
     const row = { ...dense, strides: [piece, 1] };
     const count = n / piece;
     const inPieces = reduceCall(f, piece, 1);

@@ -13,6 +13,7 @@ import { chained } from './chains.ts';
 import { CountedStream } from './counted-stream.ts';
 import { longest } from './depth.ts';
 import { type Drawn, enqueueDraw, isDraw, lastDraw, withJoinedDraws } from './draws.ts';
+import { withHeads } from './heads.ts';
 import {
   dependenciesIn,
   type LanePlan,
@@ -46,7 +47,7 @@ export interface PlanOptions {
   readonly poison?: boolean;
   /** whether elementwise launches are joined into chains, and sums into one launch. Default true */
   readonly chains?: boolean;
-  /** whether draws from one distribution are joined into one launch, default true */
+  /** whether draws, targets, losses and long sums are joined into fewer launches, default true */
   readonly heads?: boolean;
   /** how the device multiplies matrices. Default: the rules of the device */
   readonly products?: ProductRules;
@@ -172,7 +173,7 @@ export class Plan implements Disposable {
       outputs: outputs.map(({ node }) => node),
     }));
     const { chains = true, heads = true, products = productRulesOf(device) } = options;
-    const lowering = new Lowering(demands, lowerings, products);
+    const lowering = new Lowering(demands, lowerings, products, heads);
     const results = sections.flatMap(({ outputs }, section) =>
       outputs.map(({ node, into }): Result => {
         lowering.enter(section);
@@ -183,7 +184,7 @@ export class Plan implements Disposable {
     const values = results.map((result) => keep(lowering, result, results, users));
     const { merged, constants } = lowering;
     const sorted = [...lowering.launches].sort((a, b) => a.section - b.section);
-    const own = heads ? withJoinedDraws(sorted, demands) : sorted;
+    const own = heads ? withHeads(lowering, withJoinedDraws(sorted, demands)) : sorted;
     const whole = chains ? withJoinedSums(chained(lowering, own)) : own;
     this.#merged = merged;
     this.#planned = withLanes(whole, laneUseOn(device, options.lanes), this.#poison);

@@ -14,10 +14,13 @@ function resultOf({ views, writes }: Launch): { buffer: Buffer; place: number } 
 
 /** Whether a launch sums rows of contiguous elements that fill a buffer. */
 const sumsBuffer = ({ kernel, wholes, views }: Launch): boolean => {
-  if (kernel !== 'reduce_rows') return false;
+  if (kernel !== 'reduce_rows' && kernel !== 'sum_long') return false;
   const { kind, size, tensor, output } = views[1]!.buffer;
-  const whole = kind === 'arena' && !tensor && !output && wholes[1] === size && wholes[0] === 1;
-  return whole && wholes[3] === size;
+  const [rows, ...rest] = wholes as readonly number[];
+  const [columns, stride] =
+    kernel === 'sum_long' ? [rest[0]! * rest[1]!, rest[3]] : [rest[0], rest[2]];
+  const whole = kind === 'arena' && !tensor && !output && columns === size && rows === 1;
+  return whole && stride === size;
 };
 
 /** Whether a launch sums one column of rows. */
@@ -62,7 +65,8 @@ function joined(one: Launch, two: Launch): { launch: Launch; moved: ReadonlyMap<
   const { size } = x.buffer;
   const both: Buffer = { ...x.buffer, size: 2 * size };
   const from: View = { buffer: both, offset: 0, shape: [2, size], strides: [size, 1] };
-  const wholes = [2, size, 1, size, two.wholes[4]!];
+  const [, ...rest] = two.wholes;
+  const wholes = [2, ...rest];
   const moved = new Map([
     [x.buffer, from],
     [y.buffer, { ...from, offset: size }],
