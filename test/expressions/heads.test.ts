@@ -1,143 +1,18 @@
 /** Plans whose targets, losses and sums take one launch, compared with plans of single launches. */
 import { expect } from 'chai';
+import { type Expression, normal } from '../../src/entries/trace.ts';
 import {
-  categoricalProject,
-  type Expression,
-  grad,
-  normal,
-  tdLoss,
-  tdTarget,
-} from '../../src/entries/trace.ts';
-import { type Device, openDevice, type Tensor } from '../../src/index.ts';
-import {
-  type InputOf,
-  type InternalOptions,
-  type Traced,
-  trace,
-} from '../../src/learn/trace/trace.ts';
-import { TESTED } from '../rig/tested-device.ts';
-import { Choices } from './rig.ts';
-
-type Shapes = Readonly<Record<string, readonly number[]>>;
-type Inputs = Readonly<Record<string, Expression>>;
-type Results = Readonly<Record<string, Expression>>;
-
-const planned = trace as unknown as (
-  device: Device,
-  shapes: Shapes,
-  fn: (inputs: Inputs) => Results,
-  options: InternalOptions,
-) => Traced<Readonly<Record<string, InputOf>>, Results>;
-
-/** Runs a program with both kinds of plans. Returns their kernels after a comparison of all bits. */
-async function compared(
-  shapes: Shapes,
-  fn: (inputs: Inputs) => Results,
-  change: (name: string, values: Float32Array) => void = () => {},
-): Promise<{ one: string[]; single: string[] }> {
-  const device = openDevice(TESTED);
-  const stream = device.currentStream;
-  const random = new Choices(11);
-  const tensors: Record<string, Tensor> = {};
-  for (const [name, shape] of Object.entries(shapes)) {
-    const size = shape.reduce((a, b) => a * b, 1);
-    const values = Float32Array.from({ length: size }, () => random.between(-2, 2));
-    change(name, values);
-    tensors[name] = device.allocate({ shape: [...shape] }).write(values);
-  }
-  const seen: { kernels: string[]; bits: string[]; plan: string }[] = [];
-  for (const options of [
-    ...[{}, { heads: false }, { poison: true }, { chains: false }],
-    { heads: false, chains: false },
-  ] as InternalOptions[]) {
-    const made = planned(device, shapes, fn, options);
-    made.run(stream, tensors);
-    const plan = String(made.plan);
-    const bits: string[] = [];
-    for (const tensor of Object.values(made.outputs as Record<string, Tensor>))
-      bits.push(Buffer.from(new Uint8Array((await tensor.toArray()).buffer)).toString('hex'));
-    const kernels = plan
-      .split('\n')
-      .slice(3)
-      .map((line) => line.split(/ {2,}/)[1]!);
-    seen.push({ kernels, bits, plan });
-    made.close();
-  }
-  for (const tensor of Object.values(tensors)) tensor.close();
-  const [one, single] = seen as [(typeof seen)[0], (typeof seen)[0]];
-  for (const { bits, plan } of seen) expect(bits, plan).to.deep.equal(one.bits);
-  return { one: one.kernels, single: single.kernels };
-}
-
-const ROWS = 12;
-const loss = (inputs: Inputs, target: Expression, weights?: Expression) =>
-  tdLoss(inputs.q!, inputs.actions!, target, weights ? { weights } : {});
-const tdShapes = (rows = ROWS): Shapes => ({
-  ...{ q: [ROWS, 3], actions: [ROWS], weights: [ROWS] },
-  ...{ value: [rows, 3], choice: [rows, 3], rewards: [rows], discounts: [rows] },
-});
-const tdValues = (name: string, values: Float32Array) => {
-  if (name === 'actions') values.set(values.map((_, i) => i % 4));
-  if (name === 'discounts') values[1] = 0;
-  if (name === 'value') values.fill(Number.NaN, 3, 6);
-};
-const target = ({ value, choice, rewards, discounts }: Inputs) =>
-  tdTarget(value!, choice!, rewards!, discounts!);
+  compared,
+  projectionShapes,
+  projections,
+  projectionValues,
+  tdCases,
+  tdShapes,
+  tdValues,
+} from './head-cases.ts';
 
 describe('a TD target and its loss', () => {
-  const cases: [string, number, (inputs: Inputs) => Results, boolean][] = [
-    [
-      'are one launch',
-      ROWS,
-      (inputs) => ({ loss: loss(inputs, target(inputs), inputs.weights).loss }),
-      true,
-    ],
-    [
-      'are one launch with gradients, values and errors',
-      ROWS,
-      (inputs) => {
-        const { loss: each, value, error } = loss(inputs, target(inputs));
-        const mean = each.mean() as Expression<readonly []>;
-        const { gradients } = grad(mean as Expression, [inputs.q!]);
-        return { mean: mean as Expression, value, error, slope: gradients[0] as Expression };
-      },
-      true,
-    ],
-    [
-      'are one launch if the target repeats',
-      4,
-      (inputs) => ({ loss: loss(inputs, target(inputs)).loss }),
-      true,
-    ],
-    [
-      'are one launch with a masked choice',
-      ROWS,
-      (inputs) => {
-        const choice = inputs.choice!.add(inputs.value!.mul(0).add(1));
-        return { loss: loss(inputs, target({ ...inputs, choice })).loss };
-      },
-      true,
-    ],
-    [
-      'stay apart if another op reads the target',
-      ROWS,
-      (inputs) => {
-        const goal = target(inputs);
-        return { loss: loss(inputs, goal).loss, mean: goal.mul(2) };
-      },
-      false,
-    ],
-    [
-      'stay apart if the target is a result',
-      ROWS,
-      (inputs) => {
-        const goal = target(inputs);
-        return { loss: loss(inputs, goal).loss, goal };
-      },
-      false,
-    ],
-  ];
-  for (const [what, rows, fn, joined] of cases)
+  for (const [what, rows, fn, joined] of tdCases)
     it(`${what}, with equal bits`, async () => {
       const { one, single } = await compared(tdShapes(rows), fn, tdValues);
       expect(one.includes('td_loss_target')).to.equal(joined);
@@ -148,73 +23,9 @@ describe('a TD target and its loss', () => {
 });
 
 describe('a softmax and its projection', () => {
-  const range = { min: -3, max: 4 };
-  const shapes = (atoms: number): Shapes => ({
-    ...{ logits: [ROWS, atoms], rewards: [ROWS], discounts: [ROWS] },
-    ...{ cost: [6], alpha: [], wide: [6, 2] },
-  });
-  const values = (name: string, list: Float32Array) => {
-    if (name === 'logits') list.fill(Number.NEGATIVE_INFINITY, 0, 5);
-    if (name === 'discounts') list[2] = 0;
-  };
-  const projected = (inputs: Inputs, cost?: Expression): Results => {
-    const probs = inputs.logits!.softmax() as Expression;
-    const options = cost ? { ...range, cost } : range;
-    const { projected, mean } = categoricalProject(
-      probs,
-      inputs.rewards!,
-      inputs.discounts!,
-      options,
-    );
-    return { projected, mean };
-  };
-  const cases: [string, number, (inputs: Inputs) => Results, number][] = [
-    ['are one launch', 51, (inputs) => projected(inputs), 1],
-    ['are two launches of more than 1,024 atoms', 1025, (inputs) => projected(inputs), 0],
-    [
-      'are one launch with an entropy term',
-      51,
-      (inputs) => projected(inputs, inputs.cost!.mul(inputs.alpha!)),
-      2,
-    ],
-    [
-      'are one launch with an entropy term whose factor comes first',
-      7,
-      (inputs) => projected(inputs, inputs.alpha!.mul(inputs.cost!)),
-      2,
-    ],
-    [
-      'are one launch with an entropy term of a column',
-      7,
-      (inputs) => {
-        const column = inputs.wide!.slice(1, 1, 2).reshape([6]) as Expression;
-        return projected(inputs, column.mul(inputs.alpha!));
-      },
-      2,
-    ],
-    ['leave a sum out', 7, (inputs) => projected(inputs, inputs.cost!.add(inputs.alpha!)), 1],
-    [
-      'leave an entropy term out that another op reads',
-      7,
-      (inputs) => {
-        const cost = inputs.cost!.mul(inputs.alpha!);
-        return { ...projected(inputs, cost), cost: cost.exp() as Expression };
-      },
-      1,
-    ],
-    [
-      'stay apart if another op reads the softmax',
-      7,
-      (inputs) => {
-        const probs = inputs.logits!.softmax() as Expression;
-        return { ...projected(inputs), first: probs.slice(1, 0, 1).mul(2) as Expression };
-      },
-      0,
-    ],
-  ];
-  for (const [what, atoms, fn, saved] of cases)
+  for (const [what, atoms, fn, saved] of projections)
     it(`${what}, with equal bits`, async () => {
-      const { one, single } = await compared(shapes(atoms), fn, values);
+      const { one, single } = await compared(projectionShapes(atoms), fn, projectionValues);
       expect(one.includes('categorical_target')).to.equal(saved > 0);
       expect(one.includes('softmax_rows')).to.equal(saved === 0);
       expect(single).to.include('categorical_project');

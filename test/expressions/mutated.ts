@@ -73,6 +73,15 @@ async function found(number: number, finder: string): Promise<string> {
     }
     return '';
   }
+  if (count === 'heads') {
+    const { wrongDraws } = (await import(
+      `./draw-cases.js?mutation=${number}`
+    )) as typeof import('./draw-cases.ts');
+    const { wrongHeads } = (await import(
+      `./head-cases.js?mutation=${number}`
+    )) as typeof import('./head-cases.ts');
+    return (await wrongDraws()) ?? (await wrongHeads()) ?? '';
+  }
   if (count === 'products') {
     const { cases, wrongIn: wrongProduct } = (await import(
       `../learner/traced/product-cases.js?mutation=${number}`
