@@ -719,9 +719,11 @@ type Arguments<S extends KernelShape, T> = Listed<'tensors', S['tensors'], T> &
 
 /**
  * The arguments of a launch: tensors (`T`), whole numbers and reals, each in the kernel's order. A
- * kernel without any arguments needs no argument object.
+ * kernel without any arguments needs no argument object. Several names give a union with one member
+ * for each of them.
  */
-export type ArgumentsOf<K extends KernelName, T> =
-  Record<never, never> extends Arguments<ShapeOf<K>, T>
+export type ArgumentsOf<K extends KernelName, T> = K extends KernelName
+  ? Record<never, never> extends Arguments<ShapeOf<K>, T>
     ? [args?: Arguments<ShapeOf<K>, T>]
-    : [args: Arguments<ShapeOf<K>, T>];
+    : [args: Arguments<ShapeOf<K>, T>]
+  : never;

@@ -136,10 +136,8 @@ describe('graph/shared', () => {
     if (errorScope(TESTED) !== 'stream') this.skip(); // on a GPU, a failed stream loses the device
     using wrapper = new FullGraphWrapper<unknown, null>(
       (args, { stream }) => {
-        stream.launch(
-          args.model === 'bad' ? 'fail' : 'spin',
-          args.model === 'bad' ? {} : { wholes: [1] },
-        );
+        if (args.model === 'bad') stream.launch('fail');
+        else stream.launch('spin', { wholes: [1] });
         return null;
       },
       { device, warmupSteps: 10 },
