@@ -171,12 +171,8 @@ export class Adam extends Optimizer {
     construction.done();
   }
 
-  protected override launchStep(
-    stream: Stream,
-    gradient: Tensor<'float32'>,
-    { factors, partial, maxNorm }: Clipping,
-    { ahead = 1, follow }: StepOptions,
-  ): void {
+  protected override launchStep(stream: Stream, gradient: Tensor<'float32'>, how: object): void {
+    const { factors, partial, maxNorm, ahead = 1, follow } = how as Clipping & StepOptions;
     const { parameters, mean, spread, steps, learningRate } = this;
     const read = [factors, gradient, partial, steps, learningRate] as const;
     const reals = [...this.#rests, ...this.#reals, maxNorm] as const;

@@ -21,6 +21,7 @@ import {
   readState,
   writeState,
 } from './state.ts';
+import type { PlanSummary } from './trace/trace.ts';
 import {
   checkDraws,
   checkRecords,
@@ -46,6 +47,8 @@ export interface StepContext {
    * output was requested
    */
   record(event: string, made: () => LossRecord): void;
+  /** whether the caller of update() requested outputs of any event */
+  readonly records: boolean;
   /** enqueues the watch's check of an event. Undefined without a watch */
   readonly look: ((event: string) => void) | undefined;
 }
@@ -62,6 +65,8 @@ export interface LossRecord {
 
 /** Methods and values that each learner defines for the base class. */
 export interface LearnerHooks {
+  /** describes the launches of an update on one minibatch */
+  readonly plan: PlanSummary;
   /** returns the memory that watch() checks */
   watched(): readonly WatchedVector[];
   /** length of the gradient of each event that a step may record, by the event's name */
@@ -69,8 +74,8 @@ export interface LearnerHooks {
   /** enqueues one gradient step on one minibatch */
   step(stream: Stream, columns: Columns, context: StepContext): void;
   /**
-   * adds `share` times the scalars of the last step to `scalars`. If `first` is true, overwrites
-   * `scalars` with these values instead
+   * ends the last step: adds `share` times its scalars to `scalars`, and counts it. If `first` is
+   * true, overwrites `scalars` with these values instead
    */
   report(stream: Stream, scalars: Floats, share: number, first: boolean): void;
   /**
@@ -262,10 +267,19 @@ export abstract class Learner extends Owner {
         record: (event, made) => {
           if (record[event]) recordEvent(stream, record[event], made());
         },
+        records: Object.keys(record).length > 0,
         look,
       });
       this.#work.report(stream, scalars, 1 / count, k === 0);
     }
+  }
+
+  /**
+   * Describes the launches of the gradients of an update on one minibatch, as a table for people. The
+   * steps of the optimizers and the report follow them.
+   */
+  get plan(): PlanSummary {
+    return this.#work.plan;
   }
 
   /**

@@ -81,7 +81,7 @@ export abstract class Optimizer extends Owner {
       const [factors, partial] = [optimizer.#factors, optimizer.#partial];
       const maxNorm = optimizer.#maxGradNorm ?? 0;
       if (maxNorm > 0) optimizer.#sumSquares(stream, gradient);
-      optimizer.launchStep(stream, gradient, { factors, partial, maxNorm }, options);
+      optimizer.launchStep(stream, gradient, { factors, partial, maxNorm, ...options });
     };
   }
 
@@ -164,13 +164,13 @@ export abstract class Optimizer extends Owner {
     stream.launch('count_up', { tensors: [this.steps] });
   }
 
-  /** Enqueues the one launch of a step, which does not write the counter. */
-  protected abstract launchStep(
-    stream: Stream,
-    gradient: Floats,
-    clipping: Clipping,
-    options: StepOptions,
-  ): void;
+  /**
+   * Enqueues the one launch of a step, which does not write the counter. Only classes of the library
+   * implement it.
+   *
+   * @param how Clipping and StepOptions
+   */
+  protected abstract launchStep(stream: Stream, gradient: Floats, how: object): void;
 
   /**
    * Sets the learning rate of steps enqueued on `stream` after this call, and of later launches of

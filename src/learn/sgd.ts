@@ -71,12 +71,8 @@ export class Sgd extends Optimizer {
     construction.done();
   }
 
-  protected override launchStep(
-    stream: Stream,
-    gradient: Floats,
-    { factors, partial, maxNorm }: Clipping,
-    { ahead = 1, follow }: StepOptions,
-  ): void {
+  protected override launchStep(stream: Stream, gradient: Floats, how: object): void {
+    const { factors, partial, maxNorm, ahead = 1, follow } = how as Clipping & StepOptions;
     const { parameters, direction, steps, learningRate } = this;
     const { momentum, nesterov, weightDecay } = this.#options;
     const reals = [momentum, weightDecay, maxNorm] as const;

@@ -10,15 +10,7 @@ import { nativeShared } from '../../src/device/native.ts';
 import { AttachedTransferBackend } from '../../src/device/transfer/attached.ts';
 import { buildReplayTransferBackend } from '../../src/device/transfer/build.ts';
 import { type TrainOptions, train } from '../../src/entries/collect.ts';
-import {
-  DqnLearner,
-  type Learner,
-  linear,
-  Network,
-  relu,
-  SacLearner,
-  Td3Learner,
-} from '../../src/entries/learner.ts';
+import { DqnLearner, linear, Network, relu } from '../../src/entries/learner.ts';
 import { adam, type Expression, learner } from '../../src/entries/trace.ts';
 import {
   Checkpoint,
@@ -29,6 +21,7 @@ import {
   type Stream,
 } from '../../src/index.ts';
 import { columns, randomBatch, small } from '../learner/dqn-reference.ts';
+import { builtIn, counted } from '../learner/nodes.ts';
 import { launchAnything } from '../rig/launch.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { counts, software } from './talk.ts';
@@ -246,41 +239,13 @@ async function trained(change: object): Promise<string> {
   }
 }
 
-/** Counts the nodes of an update, in a graph and per minibatch. */
-async function nodesOf(learner: Learner, obs: number, actions: number, k = 1): Promise<number> {
-  const { device } = learner;
-  const rows = learner.batchSize * k;
-  const zeros = (...shape: number[]) => device.allocate({ shape });
-  const batch = {
-    ...{ obs: zeros(rows, obs), nextObs: zeros(rows, obs) },
-    ...{ actions: zeros(rows, actions), rewards: zeros(rows), discounts: zeros(rows) },
-  };
-  const out = zeros(learner.scalars.length);
-  await learner.ready;
-  const stream = device.currentStream;
-  await stream.synchronize();
-  stream.beginCapture();
-  learner.update(stream, batch, out);
-  using graph = stream.endCapture();
-  return graph.nodeCount / k;
-}
-
 const probes: Record<string, () => unknown> = {
-  /** returns the nodes of updates of the sizes that an H100 ran */
+  /** returns the nodes of updates of the built-in learners, and what their plans need */
   async nodes() {
     const device = openDevice(TESTED);
-    const box = { obsDim: 17, actionDim: 6, batchSize: 256 };
-    const q = { obsDim: 4, actions: 2, hidden: [120, 84], batchSize: 128 };
-    const hidden = { actorHidden: [512, 256, 128], criticHidden: [512, 256, 128] };
-    const critic = { kind: 'categorical', atoms: 101, min: -20, max: 20 } as const;
-    const norms = { layerNorm: true, activation: 'silu', critic } as const;
-    const fast = { obsDim: 98, actionDim: 29, batchSize: 2048, ...hidden, ...norms };
-    return {
-      'double DQN': await nodesOf(new DqnLearner(device, q), 4, 1),
-      SAC: await nodesOf(new SacLearner(device, box), 17, 6),
-      TD3: await nodesOf(new Td3Learner(device, box), 17, 6, 2),
-      FastSAC: await nodesOf(new SacLearner(device, fast), 98, 29),
-    };
+    const all: Record<string, readonly number[]> = {};
+    for (const name of Object.keys(builtIn)) all[name] = await counted(device, name);
+    return all;
   },
 
   /** returns the table of a network of two layers, of which one is large */

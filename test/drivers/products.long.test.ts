@@ -46,12 +46,21 @@ describeAll('matrix products by cuBLAS', () => {
 
   it('an update has few nodes on a card with cuBLAS', async () => {
     const { HOTSLOT_CUBLAS } = cublas as { HOTSLOT_CUBLAS: string };
-    // Version 0.3.0 had 34, 147 and 184 on an H100, for double DQN, SAC and FastSAC.
+    // Nodes of a captured update, and launches, depth and KiB of its plan. Version 0.3.0 had 34, 147 and
+    // 184 nodes on an H100, for double DQN, SAC and FastSAC.
     expect(await probe(cuda13, ['nodes'], { HOTSLOT_CUBLAS })).to.deep.equal({
-      'double DQN': 18,
-      SAC: 58,
-      TD3: 37,
-      FastSAC: 110,
+      'double DQN': [14, 15, 8, 327],
+      'double DQN with clipping': [15, 15, 8, 327],
+      'dueling DQN': [41, 22, 38, 212],
+      C51: [20, 21, 13, 435],
+      'QR-DQN': [32, 33, 23, 4271],
+      'discrete SAC': [62, 66, 43, 418],
+      SAC: [46, 50, 40, 2092],
+      TD3: [64, 44, 30, 1802],
+      TQC: [74, 77, 44, 8453],
+      IQL: [52, 55, 16, 2834],
+      CQL: [97, 100, 59, 50273],
+      FastSAC: [94, 98, 86, 57705],
     });
   });
 

@@ -317,10 +317,10 @@ describe('DqnLearner with masks of legal actions', () => {
         [{ ...head, actionMask: false }, head].map((more) => count(more)),
       );
     expect(counts).to.deep.equal({
-      scalar: [16, 18],
-      dueling: [304, 40],
-      categorical: [22, 24],
-      'dueling and categorical': [310, 60],
+      scalar: [13, 15],
+      dueling: [301, 37],
+      categorical: [19, 21],
+      'dueling and categorical': [307, 57],
     });
     expect(await count({}, 'bool')).to.equal(counts.scalar![1]);
     expect(await count({}, 'float32')).to.equal(counts.scalar![1]! - 1);

@@ -352,6 +352,7 @@ export abstract class ActorCritic extends Learner {
       : [];
     installHooks(this, {
       events: update.events,
+      plan: update.plan,
       step: (stream, given, context) => {
         const bound = inputs.inputs(stream, given);
         if (this.normalizer) {

@@ -233,6 +233,7 @@ export class DqnLearner extends Learner {
     this.optimizer = program.steppers[0]!.optimizer as Adam;
     installHooks(this, {
       events: update.events,
+      plan: update.plan,
       step: (stream, given, context) =>
         update.step(stream, columns.inputs(stream, given), given.priorities, context),
       report: (...args) => update.report(...args),

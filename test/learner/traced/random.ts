@@ -21,6 +21,7 @@ import {
   uniform,
 } from '../../../src/entries/trace.ts';
 import { type Device, openDevice, type Tensor } from '../../../src/index.ts';
+import type { PlanOptions } from '../../../src/learn/trace/plan/plan.ts';
 import { Choices } from '../../expressions/rig.ts';
 import { ON_HOST, TESTED } from '../../rig/tested-device.ts';
 import {
@@ -579,7 +580,12 @@ class Made {
   readonly losses: Readonly<Record<string, Floats>>;
   readonly rows: number;
 
-  constructor(given: Drawn, rows: number, own: boolean, options: object = {}) {
+  /** `own` says whether the learner draws its own numbers, and `records` whether updates record losses. */
+  constructor(
+    given: Drawn,
+    rows: number,
+    { own, records = false, ...options }: { own: boolean; records?: boolean } & PlanOptions,
+  ) {
     this.#drawn = given;
     this.rows = rows;
     this.#device = openDevice(TESTED);
@@ -599,7 +605,7 @@ class Made {
     this.losses = Object.fromEntries(
       eventsOf(given)
         .flat()
-        .filter(() => choices.chance(0.5))
+        .filter(() => records && choices.chance(0.5))
         .map((event) => [event, this.#zeros(1)]),
     );
     this.#draws = own
@@ -770,10 +776,11 @@ function difference(
 /** Returns the first difference between a learner and the rules of phases, or null. */
 async function wrongValues(
   given: Drawn,
-  options: { rows: number; capture: boolean; products?: ProductRules },
+  options: { rows: number; records: boolean; products?: ProductRules },
 ) {
-  const { products } = options;
-  const made = new Made(given, options.rows, false, products && { products, poison: true });
+  const { records, products } = options;
+  const own = { own: false, records };
+  const made = new Made(given, options.rows, products ? { ...own, products, poison: true } : own);
   try {
     const { learner } = made;
     await learner.ready;
@@ -781,11 +788,10 @@ async function wrongValues(
     const initial = new Map<string, Float32Array>();
     for (const name of names) initial.set(name, await learner.weights(name).toArray());
     const plains = new Plains(given, initial);
-    const run = options.capture ? made.captured() : () => made.update();
     const priorities = plains.read(() => new Array<number>(options.rows * ROWS).fill(0));
     for (let k = 0; k < COUNT; k += options.rows) {
       made.feed(k);
-      run();
+      made.update();
       const means = plains.read(() => learner.scalars.map(() => 0));
       for (let i = 0; i < options.rows; i++) {
         const { rows, draws } = fed(given, k + i);
@@ -840,6 +846,12 @@ async function changedBits(given: Drawn): Promise<string | null> {
     'with poisoned memory': { rows: 1, options: { poison: true } },
     'without chains': { rows: 1, options: { chains: false } },
     'without joined heads': { rows: 1, options: { heads: false } },
+    'with sums and counts at their places': { rows: 1, options: { late: false } },
+    'with records': { rows: 1, records: true },
+    'with a launch for each op': {
+      rows: 1,
+      options: { chains: false, heads: false, late: false },
+    },
     // The cycles of a capture begin at its first minibatch.
     ...(given.first % cycle === 0 && {
       'in captures of whole cycles': { rows: cycle, capture: true },
@@ -852,10 +864,13 @@ async function changedBits(given: Drawn): Promise<string | null> {
       }),
     }),
     ...(ON_HOST && { 'in captures of one minibatch': { rows: 1, capture: true } }),
-  } as Record<string, { rows: number; options?: object; capture?: boolean }>;
+  } as Record<
+    string,
+    { rows: number; options?: PlanOptions; records?: boolean; capture?: boolean }
+  >;
   let first: string | null = null;
-  for (const [way, { rows, options = {}, capture = false }] of Object.entries(ways)) {
-    const made = new Made(given, rows, true, options);
+  for (const [way, { rows, options = {}, records, capture = false }] of Object.entries(ways)) {
+    const made = new Made(given, rows, { own: true, ...options, ...(records && { records }) });
     try {
       await made.learner.ready;
       const run = capture ? made.captured() : () => made.update();
@@ -887,10 +902,10 @@ export async function wrongIn(given: Drawn): Promise<string | null> {
   }
   try {
     return (
-      (await wrongValues(given, { rows: 1, capture: false })) ??
-      (await wrongValues(given, { rows: 3, capture: false })) ??
-      (await wrongValues(given, { rows: 1, capture: false, products: ownRules })) ??
-      (await wrongValues(given, { rows: 1, capture: false, products: vendors })) ??
+      (await wrongValues(given, { rows: 1, records: true })) ??
+      (await wrongValues(given, { rows: 3, records: false })) ??
+      (await wrongValues(given, { rows: 1, records: true, products: ownRules })) ??
+      (await wrongValues(given, { rows: 1, records: false, products: vendors })) ??
       (await changedBits(given))
     );
   } catch (error) {

@@ -19,7 +19,6 @@ import { MlpPolicy } from '../../policy.ts';
 import { learnerWarning } from '../../state.ts';
 import type { PlanOptions } from '../plan/plan.ts';
 import { refuseType } from '../tape.ts';
-import type { PlanSummary } from '../trace.ts';
 import { Fields } from './fields.ts';
 import { type Holder, type LooseDescription, Program } from './program.ts';
 import { ProgramUpdate } from './update.ts';
@@ -69,11 +68,6 @@ export class TracedLearner extends Learner {
 
   static {
     holderOf = (learner, what, name) => learner.#holder(what, name);
-  }
-
-  /** Describes the launches of an update on one minibatch as a table, for people. */
-  get plan(): PlanSummary {
-    return this.#update.plan;
   }
 
   /**
@@ -131,6 +125,7 @@ export class TracedLearner extends Learner {
     for (const text of program.warnings) learnerWarning(`${program.name}: ${text}`);
     installHooks(this, {
       events: this.#update.events,
+      plan: this.#update.plan,
       step: (stream, columns, context) =>
         this.#update.step(
           stream,

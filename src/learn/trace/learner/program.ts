@@ -67,6 +67,22 @@ export interface Stepper {
   readonly optimizer: Optimizer;
   /** gradient of all holders, in the order of the vector */
   readonly gradient: Floats;
+  /** index of its number of steps among the program's counters */
+  readonly counter: number;
+  /** the follower that its steps move, or null */
+  follow: Follow | null;
+}
+
+/** A follower that an optimizer moves in the launch of its step. */
+export interface Follow {
+  readonly holder: Holder;
+  /** index of the phase whose step moves the follower: the last one that steps the optimizer */
+  readonly phase: number;
+  /** the first parameter of the optimizer that the follower follows */
+  readonly first: number;
+  readonly tau: number;
+  /** number of steps of the optimizer from one move to the next */
+  readonly every: number;
 }
 
 /** An optimizer's step in a phase. */
@@ -236,6 +252,8 @@ export class Program extends Owner {
   readonly scalars: readonly string[];
   /** the scalars of the last minibatch */
   readonly numbers: Floats;
+  /** int32: number of the next minibatch, and the number of steps of each optimizer */
+  readonly counters: Tensor<'int32'>;
   readonly phases: readonly PlannedPhase[];
   readonly sections: readonly Section[];
   /** index of the priorities among the plan's outputs, or −1 */
@@ -292,14 +310,18 @@ export class Program extends Owner {
     const allocate = (length: number): Floats => own(this, device.allocate({ shape: [length] }));
     this.vector = allocate(size);
     this.#initialize(holders, given);
-    this.steppers = groups.map((group) => {
+    const counters = device.allocate({ shape: [1 + groups.length], dtype: 'int32' });
+    this.counters = own(this, counters);
+    this.steppers = groups.map((group, i) => {
       const length = group.holders.reduce((sum, each) => sum + each.size, 0);
       const { offset, memory } = group.holders[0] as Holder;
       const parameters = memory ?? this.vector.view({ shape: [length], offset });
-      const make = () => group.description.make(device, parameters);
+      const counter = 1 + i;
+      const steps = counters.view({ shape: [1], offset: counter });
+      const make = () => group.description.make(device, parameters, steps);
       const named = () => withLine(`learner: optimizers.${group.name}`, make);
       const optimizer = own(this, how.made ? make() : named());
-      return { ...group, optimizer, gradient: allocate(length) };
+      return { ...group, optimizer, gradient: allocate(length), counter, follow: null };
     });
     const tape = new Tape(how.made);
     const memories = new Map<Holder, Node>();
@@ -334,6 +356,8 @@ export class Program extends Owner {
     );
     this.hash = hashOf(tape, planned.sections);
     this.#checkFollowers();
+    for (const stepper of this.steppers)
+      stepper.follow = this.#followOf(stepper, memories, planned.order);
     this.warnings = this.#idle(memories, planned.order);
     construction.done();
   }
@@ -370,6 +394,40 @@ export class Program extends Owner {
         : []),
       ...(unread.length > 0 ? [`update does not use ${names(unread)}`] : []),
     ];
+  }
+
+  /**
+   * Returns the follower that the launch of an optimizer's step can move. It moves at each step of the
+   * last phase that steps the optimizer, and no later launch of the update reads it.
+   */
+  #followOf(
+    { name, holders, optimizer }: Stepper,
+    memories: ReadonlyMap<Holder, Node>,
+    order: ReadonlyMap<Node, number>,
+  ): Follow | null {
+    const of = this.phases.flatMap(({ events }, p) =>
+      events.some(({ stepper }) => stepper.optimizer === optimizer) ? [p] : [],
+    );
+    const phase = of.at(-1);
+    if (phase === undefined) return null;
+    const { every: period } = this.phases[phase]!;
+    for (const holder of this.holders) {
+      const { follower } = holder;
+      const place = holders.findIndex((each) => each.name === follower?.of);
+      if (!follower || place < 0) continue;
+      const { kind, every, tau } = follower;
+      const always = follower.with === null && period === 1;
+      const withSteps = follower.with === name && of.length === 1;
+      if (kind === 'polyak' && !(every === 1 && (always || withSteps))) continue;
+      const memory = memories.get(holder)!;
+      const readLater = [...order].some(
+        ([node, p]) => p > phase && node.inputs.some((input) => memoryOf(input) === memory),
+      );
+      if (readLater) continue;
+      const first = holders.slice(0, place).reduce((sum, each) => sum + each.size, 0);
+      return { holder, phase, first, tau, every };
+    }
+    return null;
   }
 
   /** Refuses followers whose period counts something that does not happen. */
@@ -581,7 +639,9 @@ export class Program extends Owner {
       }
       for (const [name, node] of phase.scalars) {
         const offset = this.scalars.indexOf(name);
-        outputs.push({ node, into: this.numbers.view({ shape: [1], offset }) });
+        const into = this.numbers.view({ shape: [1], offset });
+        // A scalar that the trace reads has its value when the next launch reads it.
+        outputs.push({ node, into, reported: !kept.has(name) });
       }
       enter(
         outputs.map(({ node }) => node),
@@ -607,6 +667,10 @@ export class Program extends Owner {
     for (const [node, all] of read)
       if (all.length > 1 || periods.has(node))
         periods.set(node, all.reduce(gcd, periods.get(node) ?? 0));
+    // Each update draws the numbers that only a record or the priorities need, so that these do not
+    // change later numbers.
+    for (const [node, p] of order)
+      if (node.op === 'draw' && !periods.has(node)) periods.set(node, checked[p]!.every);
     const sections: Section[] = [];
     let [outputsBefore, priorities] = [0, -1];
     const seen = new Map<string, number>();
@@ -640,7 +704,10 @@ export class Program extends Owner {
         return { name: event(stepper.name, times), stepper, loss: outputsBefore + i };
       });
       const results = losses.map(({ node }) => ({ node }));
-      sections.push({ outputs: results, changes: changes[p]!, every, optional: true });
+      sections.push({
+        ...{ outputs: results, changes: changes[p]!, every },
+        ...{ optional: true, records: true },
+      });
       outputsBefore += losses.length;
       return {
         every,

@@ -8,13 +8,14 @@ import { Adam } from '../../adam.ts';
 import { convert } from '../../convert.ts';
 import type { StepContext } from '../../learner.ts';
 import { WatchedStream } from '../../non-finite.ts';
-import type { Optimizer } from '../../optimizer.ts';
+import { type Optimizer, stepLaunch } from '../../optimizer.ts';
 import type { Sgd } from '../../sgd.ts';
 import { adamParts, networkParts, type Part, tensorParts } from '../../state.ts';
 import type { WatchedVector } from '../../watch.ts';
 import { Plan, type PlanOptions } from '../plan/plan.ts';
 import { type Node, refuseRange } from '../tape.ts';
-import type { Holder, PlannedPhase, Program } from './program.ts';
+import type { Holder, PlannedPhase, Program, Stepper } from './program.ts';
+import { StepEnd } from './step-end.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -44,8 +45,15 @@ export class ProgramUpdate extends Owner {
   readonly #updates: Tensor<'int32'> | undefined;
   /** whether the device can decide at a replay whether a phase runs */
   readonly #guards: boolean;
+  /** whether `step_end` may count, sum and draw for a whole step, which only tests turn off */
+  readonly #together: boolean;
+  readonly #end: StepEnd;
+  /** optimizers whose count is read within an update, so that each step is counted at once */
+  readonly #countedAtOnce: ReadonlySet<Stepper>;
   /** whether a captured update has several minibatches, whose cycles begin at the first one */
   #whole = false;
+  /** the step that runs now: what `step_end` has to do for it */
+  #step = { together: false, due: 0, blocks: 0, steps: new Map<Stepper, number>() };
 
   constructor(
     device: Device,
@@ -57,22 +65,52 @@ export class ProgramUpdate extends Owner {
     this.#watchesLayers = watchesLayers;
     this.#loaded = loaded;
     this.#guards = counts && device.family === 'host';
+    this.#together = options.late ?? true;
     using construction = guardConstruction(this);
     this.plan = own(this, new Plan(device, program.sections, generator, options));
+    const { phases, holders, steppers, counters } = program;
     const periods = [
-      ...program.phases.map(({ every }) => every),
-      ...program.holders.map(({ follower }) => (follower?.kind === 'polyak' ? follower.every : 1)),
+      ...phases.map(({ every }) => every),
+      ...holders.map(({ follower }) => (follower?.kind === 'polyak' ? follower.every : 1)),
     ];
     if (counts && periods.some((every) => every > 1))
-      this.#updates = own(this, device.allocate({ shape: [1], dtype: 'int32' })).write(
-        Int32Array.of(program.firstUpdate),
-      );
+      this.#updates = counters
+        .view({ shape: [1], offset: 0 })
+        .write(Int32Array.of(program.firstUpdate));
+    const stepped = phases.flatMap(({ every, events }) =>
+      events.map(({ stepper }) => ({ stepper, every })),
+    );
+    this.#countedAtOnce = new Set(
+      steppers.filter((stepper) => {
+        const times = stepped.filter((each) => each.stepper === stepper).length;
+        return (stepper.description.schedule && times > 1) || this.#countsFor(stepper);
+      }),
+    );
+    this.#end = own(
+      this,
+      new StepEnd(device, program, this.plan, [
+        ...(this.#updates ? [{ counter: 0, every: 1 }] : []),
+        ...stepped
+          .filter(({ stepper }) => !this.#countedAtOnce.has(stepper))
+          .map(({ stepper: { counter }, every }) => ({ counter, every })),
+      ]),
+    );
     this.events = Object.fromEntries(
-      program.phases.flatMap(({ events }) =>
+      phases.flatMap(({ events }) =>
         events.map(({ name, stepper }) => [name, stepper.gradient.size]),
       ),
     );
     construction.done();
+  }
+
+  /** Returns whether a follower that is a launch of its own reads the count of an optimizer. */
+  #countsFor({ holders, follow }: Stepper): boolean {
+    return this.#program.holders.some(
+      (holder) =>
+        holder.follower?.kind === 'copied' &&
+        holders.some(({ name }) => name === holder.follower!.of) &&
+        !(this.#together && follow?.holder === holder),
+    );
   }
 
   /** Throws if an update cannot have this number of minibatches. */
@@ -90,19 +128,23 @@ export class ProgramUpdate extends Owner {
 
   /**
    * Runs `fn` for minibatches whose number is a multiple of `every`. A captured update of one
-   * minibatch decides it in each replay, by the count on the device.
+   * minibatch decides it in each replay, by the count on the device. `fn` gets whether `step_end`
+   * counts and sums for it.
    */
-  #due(stream: Stream, every: number, context: StepContext, fn: () => void): void {
-    if (every === 1) fn();
-    else if (this.#whole) {
-      if (context.minibatch % every === 0) fn();
-    } else if (this.#guards && !(stream instanceof WatchedStream))
-      guarded(stream, { word: this.#updates as Tensor<'int32'>, every }, fn);
-    else if (context.phase % every === 0) fn();
+  #due(stream: Stream, every: number, context: StepContext, fn: (together: boolean) => void): void {
+    const { together } = this.#step;
+    if (every > 1 && !this.#whole && this.#guards && !(stream instanceof WatchedStream)) {
+      guarded(stream, { word: this.#updates as Tensor<'int32'>, every }, () => fn(false));
+      return;
+    }
+    const count = this.#whole ? context.minibatch : context.phase;
+    if (count % every !== 0) return;
+    this.#step.due |= this.#end.bitOf(every);
+    fn(together);
   }
 
   /**
-   * Enqueues one minibatch.
+   * Enqueues one minibatch, except its end, which report() enqueues.
    *
    * @param inputs a tensor for each field of the program
    * @param priorities output, float32 [rows], or undefined
@@ -120,28 +162,39 @@ export class ProgramUpdate extends Owner {
       const given = context.given(name);
       if (given) draws.set(node, given);
     }
-    const { look } = context;
-    for (const phase of program.phases) {
+    const { look, records } = context;
+    // A record or a watch reads sums and counts within the step.
+    const together = this.#together && !look && !records && !(stream instanceof WatchedStream);
+    this.#step = { together, due: this.#end.bitOf(1), blocks: 0, steps: new Map() };
+    const after = look && ((launch: number) => look(`launch ${launch}`));
+    for (const [p, phase] of program.phases.entries()) {
       const last = phase.sections.at(-1) as (typeof phase.sections)[number];
       for (const { section, every } of phase.sections)
-        this.#due(stream, every, context, () => {
-          const after = look && ((launch: number) => look(`launch ${launch}`));
-          this.plan.emitSection(stream, section, { draws, after });
-          if (section === last.section) this.#finish(stream, phase, priorities, context, draws);
+        this.#due(stream, every, context, (ended) => {
+          this.#step.blocks += this.plan.emitSection(stream, section, {
+            ...{ draws, after, advance: !ended },
+          });
+          if (!ended) this.plan.emitLate(stream, section, { after });
+          if (section === last.section)
+            this.#finish(stream, p, { priorities, context, draws, ended });
         });
     }
     this.#follow(stream, context);
-    if (this.#updates) stream.launch('count_up', { tensors: [this.#updates] });
   }
 
   /** Enqueues what follows the sections of a phase: priorities, records and the optimizers' steps. */
   #finish(
     stream: Stream,
-    { events, losses, priorities: section }: PlannedPhase,
-    priorities: Floats | undefined,
-    context: StepContext,
-    draws: ReadonlyMap<Node, Floats>,
+    p: number,
+    given: {
+      priorities: Floats | undefined;
+      context: StepContext;
+      draws: ReadonlyMap<Node, Floats>;
+      ended: boolean;
+    },
   ): void {
+    const { priorities, context, draws, ended } = given;
+    const { events, losses, priorities: section } = this.#program.phases[p] as PlannedPhase;
     const { outputs } = this.plan;
     if (section >= 0 && priorities) {
       this.plan.emitSection(stream, section, { draws });
@@ -155,14 +208,30 @@ export class ProgramUpdate extends Owner {
         const { gradient, optimizer } = stepper;
         return { loss: (outputs[loss] as Floats).view({ shape: [1] }), gradient, optimizer };
       });
-    for (const { stepper } of events) stepper.optimizer.step(stream, stepper.gradient);
+    for (const { stepper } of events) this.#stepOne(stream, stepper, p, ended);
   }
 
+  /** Enqueues an optimizer's step, with the follower that it moves. */
+  #stepOne(stream: Stream, stepper: Stepper, p: number, ended: boolean): void {
+    const { optimizer, gradient, follow } = stepper;
+    const { steps } = this.#step;
+    const before = steps.get(stepper) ?? 0;
+    const moves = this.#together && follow?.phase === p;
+    stepLaunch(optimizer, stream, gradient, {
+      ahead: before + 1,
+      ...(moves && { follow: { ...follow, target: this.#program.flat(follow.holder) } }),
+    });
+    if (ended && !this.#countedAtOnce.has(stepper)) steps.set(stepper, before + 1);
+    else stream.launch('count_up', { tensors: [optimizer.steps] });
+  }
+
+  /** Moves the followers that no optimizer moves in its launch. */
   #follow(stream: Stream, context: StepContext): void {
     const { holders, phases, steppers } = this.#program;
     for (const holder of holders) {
       const { follower } = holder;
       if (!follower) continue;
+      if (this.#together && steppers.some(({ follow }) => follow?.holder === holder)) continue;
       const source = this.#program.holder(follower.of);
       const [to, from] = [this.#program.flat(holder), this.#program.flat(source)];
       const { tau, every } = follower;
@@ -218,13 +287,16 @@ export class ProgramUpdate extends Owner {
     return this.#program.holder(network).members === null ? network : `${network}.${member}`;
   }
 
-  /** Adds `share` times the scalars of the last step to `scalars`, or overwrites these if `first`. */
+  /**
+   * Ends the last step. Adds `share` times its scalars to `scalars`, or overwrites these if `first`, and
+   * counts the step.
+   */
   report(stream: Stream, scalars: Floats, share: number, first: boolean): void {
-    const { numbers, scalars: names } = this.#program;
-    const { length } = names;
-    if (length === 0) return;
-    const reals = [share, first ? 0 : 1] as const;
-    stream.launch('axpby', { tensors: [scalars, numbers], wholes: [length], reals });
+    const { together, due, blocks } = this.#step;
+    if (!together && this.#updates) stream.launch('count_up', { tensors: [this.#updates] });
+    const done = together ? due : 0;
+    if (together || scalars.size > 0)
+      this.#end.launch(stream, { out: scalars, share, first, due: done, blocks });
   }
 
   /** Returns the parts of the state, except the generator. */

@@ -221,7 +221,7 @@ interface Laned {
 /**
  * Schedules each section by the dependencies between its launches. Launches of cuBLAS stay on the
  * caller's stream, because each stream with such products has a workspace of its own. Layers of users
- * stay there too.
+ * and late sums stay there too.
  */
 function lanedSections(
   launches: readonly Launch[],
@@ -236,7 +236,8 @@ function lanedSections(
     const own = launches.slice(from).filter((launch) => launch.section === section);
     const needs = dependencies(own, from);
     const tasks = own.map((launch, i): Task => {
-      const main = launch.call !== undefined || mayBeVendors(launch);
+      const late = launch.late !== undefined;
+      const main = late || launch.call !== undefined || mayBeVendors(launch);
       const { time, share } = costOf(launch);
       return { time, share: use === 'all' ? 0 : share, main, needs: needs[i]! };
     });

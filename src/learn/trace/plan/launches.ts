@@ -150,8 +150,10 @@ export interface Launch {
   readonly results?: readonly LaunchResult[];
   /** the reason why the launch is apart from the one before it or after it, or null */
   readonly note?: string | null;
-  /** section of the plan */
+  /** section of the plan, or the number of sections for a launch after all of them */
   readonly section: number;
+  /** section whose value a launch after the last section sums */
+  readonly late?: number;
   /** the ops of a chain, in the order of its steps */
   readonly chain?: readonly Node[];
 }

@@ -24,6 +24,7 @@ import {
   waitsIn,
   withLanes,
 } from './lanes.ts';
+import { type LateSum, withLateSums } from './late-sums.ts';
 import {
   type Buffer,
   type Launch,
@@ -37,7 +38,6 @@ import { Lowering } from './lowering.ts';
 import type { Layout } from './memory.ts';
 import type { Merged } from './merge.ts';
 import { lowerings } from './op-lowerings.ts';
-import { withJoinedSums } from './sums.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -45,7 +45,7 @@ type Floats = Tensor<'float32'>;
 export interface PlanOptions {
   /** whether memory that no launch reads any more is filled with NaN, default false */
   readonly poison?: boolean;
-  /** whether elementwise launches are joined into chains, and sums into one launch. Default true */
+  /** whether elementwise launches are joined into chains, default true */
   readonly chains?: boolean;
   /** whether draws, targets, losses and long sums are joined into fewer launches, default true */
   readonly heads?: boolean;
@@ -53,6 +53,8 @@ export interface PlanOptions {
   readonly products?: ProductRules;
   /** when captures use a side stream. Default: where the estimate says that it pays */
   readonly lanes?: LaneUse;
+  /** whether sums that only a report needs are launched together, at the end. Default true */
+  readonly late?: boolean;
 }
 
 /** A result of a plan. */
@@ -60,6 +62,8 @@ export interface Output {
   readonly node: Node;
   /** contiguous memory that receives the result. Default: memory of the plan */
   readonly into?: Floats;
+  /** whether only a report reads the result, so that it may be computed after all sections */
+  readonly reported?: boolean;
 }
 
 /** Results that a plan computes together. The sections run in order, and each may be skipped. */
@@ -73,6 +77,8 @@ export interface Section {
   readonly every?: number;
   /** whether a run may leave the section out, so that only its own outputs may rely on it */
   readonly optional?: boolean;
+  /** whether only records need the section, so that emitLate() of earlier sections comes before it */
+  readonly records?: boolean;
 }
 
 /** A launch with its arguments, as far as they do not depend on the inputs. */
@@ -109,6 +115,9 @@ export interface PlanResult {
   readonly place: LayerPlace | null;
 }
 
+/** A late sum with the offset of its operand in the memory of the plan. */
+export type PlannedSum = Omit<LateSum, 'buffer'>;
+
 export interface SectionOptions {
   /** contiguous tensors that replace random numbers, by the op that draws them */
   readonly draws?: ReadonlyMap<Node, Floats>;
@@ -131,6 +140,10 @@ export class Plan implements Disposable {
   /** bytes of device memory */
   readonly bytes: number;
   readonly sections: number;
+  /** draws the random numbers of the trace, or null if it draws none */
+  readonly generator: DeviceGenerator | null;
+  /** sums that emitLate() launches one by one, and that `step_end` computes in one launch */
+  readonly sums: readonly PlannedSum[];
   readonly #steps: readonly Step[];
   /** index of each section's first step, and the number of steps */
   readonly #starts: readonly number[];
@@ -139,7 +152,6 @@ export class Plan implements Disposable {
   readonly #arena: Floats;
   readonly #constants: Floats;
   readonly #inputs: ReadonlyMap<string, NodeInput>;
-  readonly #generator: DeviceGenerator | null;
   readonly #poison: boolean;
   /** index of the last draw of a run, or −1 if a run may leave it out */
   readonly #lastDraw: number;
@@ -166,18 +178,19 @@ export class Plan implements Disposable {
     options: PlanOptions = {},
   ) {
     this.device = device;
-    this.#generator = generator;
+    this.generator = generator;
     this.#poison = options.poison ?? false;
     const demands = sections.map(({ outputs, ...section }) => ({
       ...section,
       outputs: outputs.map(({ node }) => node),
     }));
-    const { chains = true, heads = true, products = productRulesOf(device) } = options;
+    const { chains = true, heads = true, late = true } = options;
+    const { products = productRulesOf(device) } = options;
     const lowering = new Lowering(demands, lowerings, products, heads);
     const results = sections.flatMap(({ outputs }, section) =>
-      outputs.map(({ node, into }): Result => {
+      outputs.map(({ node, into, reported = false }): Result => {
         lowering.enter(section);
-        return { node, into, section, value: lowering.value(node) };
+        return { node, into, reported, section, value: lowering.value(node) };
       }),
     );
     const users = usersOf(lowering.launches);
@@ -185,13 +198,21 @@ export class Plan implements Disposable {
     const { merged, constants } = lowering;
     const sorted = [...lowering.launches].sort((a, b) => a.section - b.section);
     const own = heads ? withHeads(lowering, withJoinedDraws(sorted, demands)) : sorted;
-    const whole = chains ? withJoinedSums(chained(lowering, own)) : own;
+    const inOrder = chains ? chained(lowering, own) : own;
+    const reported = values.flatMap(({ buffer }, i) => (results[i]!.reported ? [buffer] : []));
+    const { launches: whole, sums } = late
+      ? withLateSums(inOrder, sections, new Set(reported))
+      : { launches: inOrder, sums: [] };
     this.#merged = merged;
     this.#planned = withLanes(whole, laneUseOn(device, options.lanes), this.#poison);
     const { launches, layout } = this.#planned;
     this.#layout = layout;
     this.#lastDraw = lastDraw(launches, demands);
     this.launches = launches.length;
+    this.sums = sums.map(({ buffer, offset, ...sum }) => ({
+      ...sum,
+      offset: offset + this.#offset(buffer),
+    }));
     this.sections = sections.length;
     this.#inputs = inputsOf(merged.nodes);
     const count = Math.max(constants.length, 1);
@@ -248,7 +269,7 @@ export class Plan implements Disposable {
     const wholes = launch.wholes.map((whole) => (typeof whole === 'number' ? whole : 0));
     const { kernel: name, reals, call } = launch;
     // A draw also advances its generator.
-    const nodes = call ? 0 : isDraw(launch) ? 2 : 1;
+    const nodes = call || launch.late !== undefined ? 0 : isDraw(launch) ? 2 : 1;
     const [view] = launch.views as [View];
     const all = { ...view, shape: [launch.wholes[0] as number] };
     const drawn = isDraw(launch) ? { launch, whole: this.#tensor(all), parts: tensors } : null;
@@ -277,6 +298,7 @@ export class Plan implements Disposable {
   emit(stream: Stream, inputs: Readonly<Record<string, Tensor>>): void {
     this.bind(stream, inputs);
     for (let section = 0; section < this.sections; section++) this.emitSection(stream, section);
+    for (let section = 0; section < this.sections; section++) this.emitLate(stream, section);
   }
 
   /**
@@ -315,19 +337,9 @@ export class Plan implements Disposable {
     const [from, to] = [this.#starts[section]!, this.#starts[section + 1]!];
     const laned = this.#emission(stream, section, after !== undefined);
     for (let i = from; i < to; i++) {
-      const step = this.#steps[i] as Step;
-      const { launch } = step;
       const own = laned?.before(i - from) ?? stream;
-      if (stream instanceof WatchedStream)
-        stream.label = { ...this.#label(launch), parts: this.#partsOf(launch) };
-      if (step.drawn) blocks += this.#draw(own, step.drawn, draws, advance || i !== this.#lastDraw);
-      else this.#enqueue(own, step);
-      after?.(i);
-      if (this.#poison)
-        for (const buffer of this.#layout.freed[i]!) {
-          const dead = { shape: [buffer.size], offset: this.#offset(buffer) };
-          own.fill(this.#arena.view(dead), Number.NaN);
-        }
+      const advances = advance || i !== this.#lastDraw;
+      blocks += this.#emit(own, i, { draws, after, advance: advances });
       laned?.after(i - from);
     }
     laned?.before(to - from);
@@ -335,9 +347,39 @@ export class Plan implements Disposable {
     return blocks;
   }
 
-  /** Enqueues a draw, and returns the number of blocks by which the generator has still to advance. */
-  #draw(stream: Stream, drawn: Drawn, given: ReadonlyMap<Node, Floats>, advances: boolean): number {
-    return enqueueDraw(stream, this.#generator as DeviceGenerator, drawn, given, advances);
+  /**
+   * Enqueues the launches of the late sums of a section, which `step_end` computes otherwise. They may
+   * follow any later section of the same run.
+   */
+  emitLate(stream: Stream, section: number, options: SectionOptions = {}): void {
+    for (let i = this.#starts[this.sections]!; i < this.#steps.length; i++)
+      if (this.#steps[i]!.launch.late === section) this.#emit(stream, i, options);
+    if (stream instanceof WatchedStream) stream.label = null;
+  }
+
+  /** Enqueues a launch, and returns the number of blocks by which the generator has still to advance. */
+  #emit(stream: Stream, i: number, { draws = new Map(), after, advance }: SectionOptions): number {
+    const step = this.#steps[i] as Step;
+    const { launch, drawn } = step;
+    if (stream instanceof WatchedStream)
+      stream.label = { ...this.#label(launch), parts: this.#partsOf(launch) };
+    let blocks = 0;
+    if (drawn)
+      blocks = enqueueDraw(stream, this.generator as DeviceGenerator, drawn, draws, advance!);
+    else this.#enqueue(stream, step);
+    after?.(i);
+    // Sections that follow a late sum may still read its operand.
+    if (!this.#poison || launch.late !== undefined) return blocks;
+    for (const buffer of this.#layout.freed[i]!) {
+      const dead = { shape: [buffer.size], offset: this.#offset(buffer) };
+      stream.fill(this.#arena.view(dead), Number.NaN);
+    }
+    return blocks;
+  }
+
+  /** The memory of the plan, in which the offsets of late sums are. */
+  get memory(): Floats {
+    return this.#arena;
   }
 
   /**
@@ -363,7 +405,8 @@ export class Plan implements Disposable {
     return this.#steps.flatMap(({ launch, args }, i): PlanResult[] => {
       const { op, line, infinite } = this.#label(launch);
       if (infinite) return [];
-      const { section, results } = launch;
+      const { results } = launch;
+      const section = launch.late ?? launch.section;
       const common = { launch: i, section, op, line };
       if (results)
         return results
@@ -507,7 +550,7 @@ export class Plan implements Disposable {
       const from = new Set(launch.views.slice(launch.writes).map((view) => this.#place(view)));
       return [
         lanes?.[i] === 1 ? `${i} side` : String(i),
-        launch.kernel,
+        launch.late === undefined ? launch.kernel : 'step_end',
         describeLaunch(launch),
         shown(launch.node.shape),
         this.#place(to),
@@ -549,6 +592,7 @@ export class Plan implements Disposable {
 interface Result {
   readonly node: Node;
   readonly into: Floats | undefined;
+  readonly reported: boolean;
   readonly section: number;
   readonly value: Value;
 }

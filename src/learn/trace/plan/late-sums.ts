@@ -1,0 +1,84 @@
+/**
+ * Sums that only a report needs. They come after the last section of a plan, where the kernel
+ * `step_end` computes all of them in one launch.
+ */
+import type { Buffer, Launch, View } from './launches.ts';
+
+/** Kinds of sums in native/kernels/step_end.gk. */
+const COLUMN = 1;
+const ROWS = 2;
+
+/** A sum as `step_end` computes it, in the order of the launches that it replaces. */
+export interface LateSum {
+  /** section that computes the operand */
+  readonly section: number;
+  readonly kind: typeof COLUMN | typeof ROWS;
+  /** the operand, and the offset of its first element there */
+  readonly buffer: Buffer;
+  readonly offset: number;
+  /** number of elements that are `columns` elements apart, or of rows of `columns` elements */
+  readonly rows: number;
+  readonly columns: number;
+  readonly factor: number;
+  /** memory that receives the sum */
+  readonly result: Buffer;
+}
+
+/** Number of a sum among the reductions of `reduce_rows`. */
+const SUM = 0;
+
+/** Returns the sum that a launch computes, or null if `step_end` cannot compute it. */
+function sumOf({ kernel, views, wholes, reals, section }: Launch): LateSum | null {
+  const [out, x] = views as [View, View?];
+  if (x?.buffer.kind !== 'arena' || x.buffer.tensor || x.buffer.output) return null;
+  const { buffer, offset } = x;
+  const common = { section, buffer, offset, factor: reals[0] as number, result: out.buffer };
+  const [rows, columns, stride] = wholes as readonly number[];
+  if (kernel === 'column_sums' && columns === 1 && reals[1] === 0)
+    return { ...common, kind: COLUMN, rows: rows!, columns: stride! };
+  if (rows !== 1) return null;
+  if (kernel === 'reduce_rows' && wholes.at(-1) === SUM)
+    return { ...common, kind: ROWS, rows, columns: columns! };
+  if (kernel === 'sum_long') return { ...common, kind: ROWS, rows: columns!, columns: stride! };
+  return null;
+}
+
+/**
+ * Moves sums after the last section, unless a later launch writes their operands.
+ *
+ * @param launches in the order of their sections
+ * @param sections the moved launches get the number of sections as their section
+ * @param reported memory of the results that only a report needs
+ */
+export function withLateSums(
+  launches: readonly Launch[],
+  sections: readonly { readonly records?: boolean }[],
+  reported: ReadonlySet<Buffer>,
+): { readonly launches: readonly Launch[]; readonly sums: readonly LateSum[] } {
+  const users = new Map<Buffer, Launch[]>();
+  for (const launch of launches)
+    for (const buffer of new Set(launch.views.map((view) => view.buffer)))
+      users.set(buffer, [...(users.get(buffer) ?? []), launch]);
+  const sums: LateSum[] = [];
+  const moved = new Map<Launch, Launch>();
+  for (const [i, launch] of launches.entries()) {
+    const result = launch.views[0]?.buffer;
+    if (!result || launch.writes !== 1 || !reported.has(result)) continue;
+    const readers = users.get(result)!.filter((each) => each !== launch);
+    if (result.size !== 1 || readers.some(({ section }) => !sections[section]!.records)) continue;
+    const sum = sumOf(launch);
+    if (!sum) continue;
+    const overwritten = launches
+      .slice(i + 1)
+      .some(({ views, writes }) =>
+        views.slice(0, writes).some(({ buffer }) => buffer === sum.buffer),
+      );
+    if (overwritten) continue;
+    sums.push(sum);
+    moved.set(launch, { ...launch, section: sections.length, late: launch.section });
+  }
+  return {
+    launches: [...launches.filter((launch) => !moved.has(launch)), ...moved.values()],
+    sums,
+  };
+}

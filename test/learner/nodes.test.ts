@@ -1,0 +1,30 @@
+/** Pins the nodes of updates of the built-in learners on the CPU device, and what their plans need. */
+import { expect } from 'chai';
+import { openDevice } from '../../src/index.ts';
+import { ON_HOST, TESTED } from '../rig/tested-device.ts';
+import { builtIn, counted } from './nodes.ts';
+
+/** By learner: nodes of a captured update, and launches, depth and KiB of its plan. */
+const wanted: Record<string, readonly number[]> = {
+  'double DQN': [17, 18, 14, 210],
+  'double DQN with clipping': [18, 18, 14, 210],
+  'dueling DQN': [41, 22, 38, 212],
+  C51: [23, 24, 18, 273],
+  'QR-DQN': [32, 33, 27, 4068],
+  'discrete SAC': [76, 80, 52, 316],
+  SAC: [67, 71, 49, 1858],
+  TD3: [94, 59, 38, 1569],
+  TQC: [96, 99, 63, 8605],
+  IQL: [66, 69, 37, 2365],
+  CQL: [121, 124, 63, 42504],
+  FastSAC: [148, 152, 97, 45417],
+};
+
+describe('updates of the built-in learners', () => {
+  for (const name of Object.keys(builtIn))
+    it(`${name} has few nodes`, async function () {
+      if (!ON_HOST) this.skip(); // test/drivers has the nodes on other devices
+      using device = openDevice(TESTED);
+      expect(await counted(device, name)).to.deep.equal(wanted[name]);
+    });
+});
