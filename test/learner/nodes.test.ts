@@ -2,7 +2,7 @@
 import { expect } from 'chai';
 import { openDevice } from '../../src/index.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
-import { builtIn, counted } from './nodes.ts';
+import { bitsOf, builtIn, counted } from './nodes.ts';
 
 /** By learner: nodes of a captured update, and launches, depth and KiB of its plan. */
 const wanted: Record<string, readonly number[]> = {
@@ -26,5 +26,16 @@ describe('updates of the built-in learners', () => {
       if (!ON_HOST) this.skip(); // test/drivers has the nodes on other devices
       using device = openDevice(TESTED);
       expect(await counted(device, name)).to.deep.equal(wanted[name]);
+    });
+
+  // An update that records launches its sums and counts at their places.
+  for (const name of Object.keys(builtIn))
+    it(`${name}: a record changes no bits`, async () => {
+      using device = openDevice(TESTED);
+      const [without, recorded] = [
+        await bitsOf(device, name, false),
+        await bitsOf(device, name, true),
+      ];
+      expect(recorded === without).to.equal(true);
     });
 });

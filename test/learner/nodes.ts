@@ -29,10 +29,12 @@ interface Case {
   /** number of floats of an action, or 1 for an index */
   readonly actions: number;
   readonly k?: number;
+  /** an event that an update may record */
+  readonly event: string;
 }
 
-const ofQ = { obs: 4, actions: 1 };
-const ofBox = { obs: 17, actions: 6 };
+const ofQ = { obs: 4, actions: 1, event: 'q' };
+const ofBox = { obs: 17, actions: 6, event: 'q' };
 
 export const builtIn: Readonly<Record<string, Case>> = {
   'double DQN': { ...ofQ, make: (device) => new DqnLearner(device, q) },
@@ -43,13 +45,16 @@ export const builtIn: Readonly<Record<string, Case>> = {
   'dueling DQN': { ...ofQ, make: (device) => new DqnLearner(device, { ...q, dueling: true }) },
   C51: { ...ofQ, make: (device) => new DqnLearner(device, { ...q, head }) },
   'QR-DQN': { ...ofQ, make: (device) => new QrDqnLearner(device, q) },
-  'discrete SAC': { ...ofQ, make: (device) => new DiscreteSacLearner(device, q) },
+  'discrete SAC': { ...ofQ, event: 'critics', make: (device) => new DiscreteSacLearner(device, q) },
   SAC: { ...ofBox, make: (device) => new SacLearner(device, box) },
   TD3: { ...ofBox, k: 2, make: (device) => new Td3Learner(device, box) },
-  TQC: { ...ofBox, make: (device) => new TqcLearner(device, box) },
-  IQL: { ...ofBox, make: (device) => new IqlLearner(device, box) },
-  CQL: { ...ofBox, make: (device) => new CqlLearner(device, box) },
-  FastSAC: { obs: 98, actions: 29, make: (device) => new SacLearner(device, fast) },
+  TQC: { ...ofBox, event: 'logAlpha', make: (device) => new TqcLearner(device, box) },
+  IQL: { ...ofBox, event: 'value', make: (device) => new IqlLearner(device, box) },
+  CQL: { ...ofBox, event: 'logAlpha', make: (device) => new CqlLearner(device, box) },
+  FastSAC: {
+    ...{ obs: 98, actions: 29, event: 'q' },
+    make: (device) => new SacLearner(device, fast),
+  },
 };
 
 /**
@@ -77,4 +82,37 @@ export async function counted(device: Device, name: string): Promise<readonly nu
   const { launches, depth, bytes } = learner.plan;
   for (const tensor of [...Object.values(batch), out]) tensor.close();
   return [graph.nodeCount, launches, depth, Math.round(bytes / 1024)];
+}
+
+/** Returns the state and the scalars of a learner after updates that record a loss, or none, as text. */
+export async function bitsOf(device: Device, name: string, records: boolean): Promise<string> {
+  const { make, obs, actions, k = 1, event } = builtIn[name] as Case;
+  using learner = make(device);
+  const rows = learner.batchSize * k;
+  const numbers = (n: number, of: (i: number) => number, ...shape: number[]) =>
+    device
+      .allocate({ shape: [rows, ...shape] })
+      .write(Float32Array.from({ length: n }, (_, i) => of(i)));
+  const random = (seed: number, ...shape: number[]) =>
+    numbers(rows * shape.reduce((a, b) => a * b, 1), (i) => Math.sin(seed + i * i), ...shape);
+  const batch = {
+    ...{ obs: random(1, obs), nextObs: random(2, obs), rewards: random(3) },
+    actions: actions === 1 ? numbers(rows, (i) => i % 2) : random(4, actions),
+    discounts: numbers(rows, () => 0.99),
+  };
+  const out = device.allocate({ shape: [learner.scalars.length] });
+  const loss = device.allocate({ shape: [1] });
+  await learner.ready;
+  const all: string[] = [];
+  for (let i = 0; i < 2; i++) {
+    const record = records ? { [event]: { loss } } : {};
+    learner.update(device.currentStream, batch, out, { record });
+    all.push(`scalars ${await out.toArray()}`);
+  }
+  for (const [part, { data }] of Object.entries(await learner.state()))
+    all.push(
+      `${part} ${Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('hex')}`,
+    );
+  for (const tensor of [...Object.values(batch), out, loss]) tensor.close();
+  return all.join('\n');
 }

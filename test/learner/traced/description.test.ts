@@ -203,6 +203,16 @@ describe('wrong descriptions of traced learners', () => {
       { update: () => ({ minimise: {} }) },
       /^learner: update: unknown option 'minimise'; it takes minimize, scalars, priorities, every/,
     ],
+    'phases with too many periods': [
+      {
+        update: (_: unknown, { obs }: Record<string, Expression>) =>
+          Array.from({ length: 31 }, (_each, i) => ({
+            scalars: { [`mean${i}`]: obs!.mul(i + 1).mean() },
+            every: i + 2,
+          })),
+      },
+      /^own: phases have 32 different periods, and at most 31 are possible; use fewer values of every/,
+    ],
     'a parameter and a network of one name': [
       { parameters: { q: parameter() } },
       /^learner: 'q' is a network and a parameter; give them two names/,
