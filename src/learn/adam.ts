@@ -8,7 +8,13 @@ import { checkDevice } from '../device/checks.ts';
 import type { Device, Stream, Tensor } from '../device/device.ts';
 import { guardConstruction, own } from '../device/owner.ts';
 import { checkWithin } from './checks.ts';
-import { type Clipping, followArguments, Optimizer, type StepOptions } from './optimizer.ts';
+import {
+  type Clipping,
+  followArguments,
+  installLaunch,
+  Optimizer,
+  type StepOptions,
+} from './optimizer.ts';
 
 export interface AdamOptions {
   /** learning rate, 0 to 1e6, default 1e-3, for actor-critic learners 3e-4 */
@@ -168,11 +174,12 @@ export class Adam extends Optimizer {
     this.#rated = options.learningRate !== undefined;
     this.mean = own(this, device.allocate({ shape: [parameters.size] }));
     this.spread = own(this, device.allocate({ shape: [parameters.size] }));
+    installLaunch(this, (...args) => this.#launchStep(...args));
     construction.done();
   }
 
-  protected override launchStep(stream: Stream, gradient: Tensor<'float32'>, how: object): void {
-    const { factors, partial, maxNorm, ahead = 1, follow } = how as Clipping & StepOptions;
+  #launchStep(stream: Stream, gradient: Tensor<'float32'>, how: Clipping & StepOptions): void {
+    const { factors, partial, maxNorm, ahead = 1, follow } = how;
     const { parameters, mean, spread, steps, learningRate } = this;
     const read = [factors, gradient, partial, steps, learningRate] as const;
     const reals = [...this.#rests, ...this.#reals, maxNorm] as const;

@@ -54,6 +54,11 @@ export let stepLaunch: (
   options?: StepOptions,
 ) => void;
 
+/** Enqueues the one launch of a step, which does not write the counter. */
+type Launch = (stream: Stream, gradient: Floats, how: Clipping & StepOptions) => void;
+/** Installs the launch of an optimizer's steps at the end of its constructor. */
+export let installLaunch: (optimizer: Optimizer, launch: Launch) => void;
+
 /** Returns the whole numbers and reals by which a kernel of a step moves a target. */
 export const followArguments = ({ target, first, tau, every }: Follow) =>
   ({ wholes: [first, target.size, every], reals: [tau, 1 - tau] }) as const;
@@ -76,12 +81,17 @@ export abstract class Optimizer extends Owner {
   readonly #watchedNorm: Floats;
   readonly #maxGradNorm: number | undefined;
 
+  #launch!: Launch;
+
   static {
+    installLaunch = (optimizer, launch) => {
+      optimizer.#launch = launch;
+    };
     stepLaunch = (optimizer, stream, gradient, options = {}) => {
       const [factors, partial] = [optimizer.#factors, optimizer.#partial];
       const maxNorm = optimizer.#maxGradNorm ?? 0;
       if (maxNorm > 0) optimizer.#sumSquares(stream, gradient);
-      optimizer.launchStep(stream, gradient, { factors, partial, maxNorm, ...options });
+      optimizer.#launch(stream, gradient, { factors, partial, maxNorm, ...options });
     };
   }
 
@@ -163,14 +173,6 @@ export abstract class Optimizer extends Owner {
     stepLaunch(this, stream, gradient);
     stream.launch('count_up', { tensors: [this.steps] });
   }
-
-  /**
-   * Enqueues the one launch of a step, which does not write the counter. Only classes of the library
-   * implement it.
-   *
-   * @param how Clipping and StepOptions
-   */
-  protected abstract launchStep(stream: Stream, gradient: Floats, how: object): void;
 
   /**
    * Sets the learning rate of steps enqueued on `stream` after this call, and of later launches of

@@ -5,7 +5,13 @@ import { checkDevice } from '../device/checks.ts';
 import type { Device, Stream, Tensor } from '../device/device.ts';
 import { guardConstruction, own } from '../device/owner.ts';
 import { checkWithin } from './checks.ts';
-import { type Clipping, followArguments, Optimizer, type StepOptions } from './optimizer.ts';
+import {
+  type Clipping,
+  followArguments,
+  installLaunch,
+  Optimizer,
+  type StepOptions,
+} from './optimizer.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -68,11 +74,12 @@ export class Sgd extends Optimizer {
     if (nesterov && momentum === 0) throw rangeError('nesterov needs a momentum above 0');
     this.#options = { momentum, nesterov, weightDecay };
     this.direction = own(this, device.allocate({ shape: [parameters.size] }));
+    installLaunch(this, (...args) => this.#launchStep(...args));
     construction.done();
   }
 
-  protected override launchStep(stream: Stream, gradient: Floats, how: object): void {
-    const { factors, partial, maxNorm, ahead = 1, follow } = how as Clipping & StepOptions;
+  #launchStep(stream: Stream, gradient: Floats, how: Clipping & StepOptions): void {
+    const { factors, partial, maxNorm, ahead = 1, follow } = how;
     const { parameters, direction, steps, learningRate } = this;
     const { momentum, nesterov, weightDecay } = this.#options;
     const reals = [momentum, weightDecay, maxNorm] as const;
