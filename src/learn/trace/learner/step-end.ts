@@ -43,8 +43,8 @@ export class StepEnd extends Owner {
   readonly #unused: Floats | undefined;
 
   /**
-   * @param counted counters that each step of a period advances: the index of the counter, the period,
-   *   and by how much. Several entries of a counter add up
+   * @param counted the index of each counter that advances by 1, and the period of the steps that advance
+   *   it. Several entries of a counter add up
    * @throws {RangeError} for more than 31 periods
    */
   constructor(

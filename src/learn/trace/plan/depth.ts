@@ -50,8 +50,8 @@ function rangeOf({ shape, strides, offset }: View): readonly [from: number, end:
 }
 
 /**
- * Returns what a launch reads and writes. The memory of an input counts as a whole, because its strides
- * are unknown. A layer's own code may write each of its operands, and memory of its own.
+ * Returns what a launch reads and writes. The memory of an input is one element here, because its
+ * strides are unknown. A layer's own code may write each of its operands, and memory of its own.
  *
  * @param poisoned buffers that are filled after the launch
  */

@@ -11,7 +11,7 @@ import { type Layout, layOut } from './memory.ts';
 /** The caller's stream, or the side stream. */
 export type Lane = 0 | 1;
 
-/** When a plan uses a side stream: if the estimate says so, never, or wherever dependencies allow it. */
+/** When a plan uses a side stream: if the estimate finds a gain, never, or wherever dependencies allow it. */
 export type LaneUse = 'estimate' | 'none' | 'all';
 
 /** Defaults that only tests set. */
