@@ -269,6 +269,25 @@ describe('plans of expressions', () => {
     expect(traced.plan.launches).to.equal(2);
   });
 
+  it('a constant with zeros around it is written out, and runs neither fill nor copy it', async () => {
+    const shape = [4, 1, 3] as const;
+    const x = { shape: [...shape], values: choices.numbers(12) };
+    const program = ({ x }: { x: Expression<readonly [4, 1, 3]> }) => {
+      const part = x.slice(0, 1, 3);
+      const [one] = grad(part.mean(), [x]).gradients;
+      const scaled = part.slice(2, 2).mul(constant([2, -3], [2, 1, 1]));
+      const [two] = grad(scaled.sum(), [x]).gradients;
+      return { y: x.add(one), z: x.sub(two) };
+    };
+    const { results, exact } = await ran({ x }, program as never);
+    for (const [name, values] of Object.entries(exact))
+      for (const [i, value] of values.entries())
+        expect(results[name]![i], `${name}[${i}]`).to.be.closeTo(value, 1e-6);
+    using traced = trace(device, { x: { shape, contiguous: true } }, program);
+    expect(traced.plan.launches).to.equal(1);
+    expect(String(traced.plan)).to.not.match(/fill|copy/);
+  });
+
   it('the gradient of a mean over an axis multiplies by its scale before it repeats elements', () => {
     const single: InternalOptions = { chains: false };
     using traced = trace(

@@ -34,8 +34,14 @@ export interface Call {
 
 /** Whole number of `squashed_gaussian` and `squashed_gaussian_rows` with the stride of actions. */
 const SQUASHED_STRIDE = 2;
-/** Largest number of elements of a constant that a plan writes out, instead of copying it in runs. */
+/** Largest number of elements of a constant that a plan writes out, instead of filling or copying it. */
 const MAX_WRITTEN = 2 ** 16;
+
+/** The place of a smaller value in a larger one: the shape of the larger one, and the first offset. */
+interface Region {
+  readonly shape: Shape;
+  readonly offset: number;
+}
 
 /** A dense copy of a value, and the section that makes it. */
 interface Copy {
@@ -86,8 +92,8 @@ export class Lowering {
   readonly #copies = new Map<Buffer, Map<string, Copy>>();
   /** concatenations whose memory still has their values */
   readonly concatenations = new Map<Buffer, Concatenation>();
-  /** constants that are written out, by offset, shape and strides of what they repeat */
-  readonly #repeated = new Map<string, Value>();
+  /** constants that are written out, by what they repeat and where */
+  readonly #written = new Map<string, Value>();
   readonly #uses = new Map<Node, number>();
   /** the ops that read an op's value, in order */
   readonly #readers = new Map<Node, Node[]>();
@@ -346,6 +352,8 @@ export class Lowering {
     this.#copies.set(value.buffer, copies);
     const known = copies.get(key);
     if (known && this.merged.serves(known.section, this.#section)) return known.value;
+    const constant = this.writtenOut(value, shape);
+    if (constant) return constant;
     const out = this.fresh(shape);
     const before = this.launches.length;
     this.copyTo(node, out, value, shape);
@@ -356,27 +364,46 @@ export class Lowering {
     return out;
   }
   /**
+   * Returns a dense constant with the elements of a value of `shape`, so that a run does not fill or
+   * copy them. Returns null if the value is not constant or has too many elements.
+   *
+   * @param region where the elements are in the constant. Its other elements are 0
+   */
+  writtenOut(
+    { buffer, offset, strides }: Value,
+    shape: Shape,
+    region: Region = { shape, offset: 0 },
+  ): Value | null {
+    if (buffer !== this.#constants || sizeOf(region.shape) > MAX_WRITTEN) return null;
+    const key = `${offset} ${shape} ${strides} ${region.shape} ${region.offset}`;
+    const known = this.#written.get(key);
+    if (known) return known;
+    const elements = new Float32Array(sizeOf(region.shape));
+    const [from, to] = [rowMajor(shape), rowMajor(region.shape)];
+    for (let i = 0; i < sizeOf(shape); i++) {
+      let [at, place] = [offset, region.offset];
+      for (const [d, step] of from.entries()) {
+        const index = Math.floor(i / step) % shape[d]!;
+        at += index * strides[d]!;
+        place += index * to[d]!;
+      }
+      elements[place] = this.constants[at]!;
+    }
+    const value = this.constant(elements, region.shape);
+    this.#written.set(key, value);
+    return value;
+  }
+  /**
    * Returns a constant whose elements are repeated over `shape` as a dense constant, so that a run
    * does not copy it. Leading dimensions that only repeat it stay repeated.
    */
-  #written(value: Value, shape: Shape): Value {
-    const { buffer, offset, strides } = value;
-    const from = strides.findIndex((step) => step !== 0);
-    const inner = shape.slice(Math.max(from, 0));
-    if (buffer !== this.#constants || from < 0 || sizeOf(inner) > MAX_WRITTEN) return value;
-    const key = `${offset} ${inner} ${strides.slice(from)}`;
-    const steps = denseStrides(inner);
-    const known =
-      this.#repeated.get(key) ??
-      this.constant(
-        Float32Array.from({ length: sizeOf(inner) }, (_, i) => {
-          const index = steps.map((step, d) => Math.floor(i / step) % inner[d]!);
-          return this.constants[index.reduce((at, n, d) => at + n * strides[from + d]!, offset)]!;
-        }),
-        inner,
-      );
-    this.#repeated.set(key, known);
-    return { ...known, strides: [...new Array<number>(from).fill(0), ...known.strides] };
+  #repeated(value: Value, shape: Shape): Value {
+    const from = value.strides.findIndex((step) => step !== 0);
+    if (from < 0) return value;
+    const inner = { ...value, strides: value.strides.slice(from) };
+    const known = this.writtenOut(inner, shape.slice(from));
+    const leading = new Array<number>(Math.max(from, 0)).fill(0);
+    return known ? { ...known, strides: [...leading, ...known.strides] } : value;
   }
   /** Adds the launches that follow to a section. */
   enter(section: number): void {
@@ -555,7 +582,7 @@ export class Lowering {
     let { split, copied } = splitting(operands);
     if (repeats && copied.some((i) => operands[i - 1]!.buffer === this.#constants)) {
       const written = operands.map((value, i) =>
-        copied.includes(i + 1) ? this.#written(value, shape) : value,
+        copied.includes(i + 1) ? this.#repeated(value, shape) : value,
       );
       const after = splitting(written);
       if (after.split.launches + after.copied.length < split.launches + copied.length) {

@@ -1,6 +1,6 @@
 /** How each op of a trace becomes launches. */
 import { dtypes } from '../../../base/dtype.ts';
-import { denseStrides, isDense } from '../../../device/strides.ts';
+import { denseStrides, isDense, rowMajor } from '../../../device/strides.ts';
 import { binaries, unaries } from '../../ops/elementwise.ts';
 import { reductions } from '../../ops/rows.ts';
 import { reshapedStrides, type Shape, sizeOf, spreadStrides } from '../shapes.ts';
@@ -366,10 +366,16 @@ const of: Lowerings['of'] = {
   pad(lowering, node, target) {
     const { axis, before } = node.attributes;
     const [input] = node.inputs as [Node];
+    const value = lowering.value(input);
+    const offset = before * rowMajor(node.shape)[axis]!;
+    const constant = target
+      ? null
+      : lowering.writtenOut(value, input.shape, { shape: node.shape, offset });
+    if (constant) return constant;
     const out = target ?? lowering.fresh(node.shape);
     if (!target) lowering.fill(node as Node, out, node.shape, 0);
-    const region = viewed(out, out.strides, before * out.strides[axis]!);
-    lowering.copyTo(node as Node, region, lowering.value(input), input.shape, target ? 1 : 0);
+    const region = viewed(out, out.strides, offset);
+    lowering.copyTo(node as Node, region, value, input.shape, target ? 1 : 0);
     return out;
   },
   concat: lowerConcat,
