@@ -1,7 +1,7 @@
 /** Tests chains of elementwise ops: what a plan joins, and that the bits stay. */
 import { expect } from 'chai';
 import type { Expression } from '../../src/entries/trace.ts';
-import { grad } from '../../src/entries/trace.ts';
+import { constant, grad, huber } from '../../src/entries/trace.ts';
 import { setting } from '../rig/setting.ts';
 import { ON_HOST } from '../rig/tested-device.ts';
 import { changedByChain } from './elementwise.ts';
@@ -89,6 +89,33 @@ describe('chains of elementwise ops', () => {
     };
     expect(await kernels(4)).to.deep.equal(['chain']);
     expect(await kernels(5)).to.deep.equal(['chain', 'unary']);
+  });
+
+  it('chains of large ops have one result if more results need too much memory', async () => {
+    const large: Inputs = {
+      q: { shape: [8, 4, 5], values: numbers(160) },
+      goal: { shape: [8, 1, 6], values: numbers(48) },
+    };
+    // Each pair has an error, as in a quantile loss, and the gradient reads several of its terms.
+    const program: Program = ({ q, goal }) => {
+      const scaled = goal!.add(1).mul(0.5);
+      const error = scaled.reshape([8, 1, 1, 6]).sub(q!.reshape([8, 4, 5, 1]) as never);
+      const loss = constant([0.1, 0.3, 0.5, 0.7, 0.9], [5, 1])
+        .sub(error.lt(0) as never)
+        .abs()
+        .mul(huber(error) as never)
+        .mean({ axis: [1, 2, 3] });
+      const dq = grad(loss.square().mean(), [q!]).gradients[0]!;
+      return { loss, dq, most: error.exp().max({ axis: [1, 2, 3] }) };
+    };
+    const [found, without] = [
+      await computed(large, program),
+      await computed(large, program, { chains: false }),
+    ];
+    expect(found.bits).to.deep.equal(without.bits);
+    expect(found.bytes).to.be.at.most(1.2 * without.bytes);
+    const joined = found.plan.match(/chain +\S+/g)!.map((row) => row.split(/ +/)[1]);
+    expect(joined).to.include.members(['add+mul', 'lt+sub+abs', 'huber+mul']);
   });
 
   it('values that a chain computes and other launches read become its outputs', async () => {

@@ -165,7 +165,7 @@ class Programs {
   }
 
   /** Returns the program of some steps, or null if they exceed a limit. */
-  of(steps: readonly Step[], group: Group): Program | null {
+  of(steps: readonly Step[], group: Group, most: number): Program | null {
     const { rows } = group;
     if (steps.length > MAX_STEPS) return null;
     const among = new Set(steps.map(({ launch }) => launch));
@@ -195,7 +195,7 @@ class Programs {
     // A chain is in place only for its first output.
     const later = outputs.slice(1).map(({ output }) => output.buffer);
     if (inputs.some(({ buffer }) => later.includes(buffer))) return null;
-    if (outputs.length > OUTPUTS || inputs.length > INPUTS || constants.length > MAX_CONSTANTS)
+    if (outputs.length > most || inputs.length > INPUTS || constants.length > MAX_CONSTANTS)
       return null;
     words.set(constants, 3 * MAX_STEPS);
     words.set([steps.length], 3 * MAX_STEPS + MAX_CONSTANTS);
@@ -293,35 +293,57 @@ const shares = ({ steps }: Group, step: Step): boolean =>
 
 /**
  * Returns the launches of a plan with chains. A chain stays within a section of the plan, because each
- * section may be skipped. If the chains need more than 1.2 times the memory, ops move less, and if
- * that does not help, no chains are made.
+ * section may be skipped. If the chains need more than 1.2 times the memory, ops do not move. If that
+ * does not help, chains of the largest ops have one result, and then these ops stay apart.
  *
  * @param launches in the order of their sections
  */
 export function chained(lowering: Lowering, launches: readonly Launch[]): readonly Launch[] {
   const { constants } = lowering;
   const most = MORE_MEMORY * layOut(launches).size;
-  for (const moved of [MAX_MOVED, 0]) {
+  const all = { moved: MAX_MOVED, large: Number.POSITIVE_INFINITY, outputs: OUTPUTS };
+  const elements = launches.flatMap((launch) => elementsOf(launch) ?? []);
+  const sizes = [...new Set(elements)].sort((a, b) => b - a);
+  const forms: ChainForm[] = [all, { ...all, moved: 0 }];
+  for (const outputs of [1, 0]) for (const large of sizes) forms.push({ ...all, large, outputs });
+  for (const form of forms) {
     const count = constants.length;
-    const chains = withChains(lowering, launches, moved);
+    const chains = withChains(lowering, launches, form);
     if (layOut(chains).size <= most) return chains;
     constants.length = count;
   }
   return launches;
 }
 
+/** How chains are made. */
+interface ChainForm {
+  /** most items of which an op moves ahead */
+  readonly moved: number;
+  /** number of elements from which on chains have at most `outputs` results. With 0, ops stay apart */
+  readonly large: number;
+  readonly outputs: number;
+}
+
+/** Returns the number of elements that an elementwise launch computes, or null for another launch. */
+function elementsOf(launch: Launch): number | null {
+  if (opOf(launch) < 0) return null;
+  const [rows, columns] = launch.wholes as [number, number];
+  return rows * columns;
+}
+
 /**
  * Returns the launches with chains. The order of reads and writes of each buffer stays. A chain is
- * at the place of its first launch. An op moves ahead of at most `moved` items to join one.
+ * at the place of its first launch.
  */
 function withChains(
   lowering: Lowering,
   given: readonly Launch[],
-  moved: number,
+  { moved, large, outputs }: ChainForm,
 ): readonly Launch[] {
   const items: Item[] = [];
   for (const launch of given) {
-    const step = stepOf(launch);
+    const apart = outputs === 0 && (elementsOf(launch) ?? 0) >= large;
+    const step = apart ? null : stepOf(launch);
     if (!step) {
       items.push({ launch });
       continue;
@@ -349,11 +371,12 @@ function withChains(
   /** Cuts a group into the longest chains that keep the limits. */
   function cut(group: Group): readonly Launch[] {
     const launches: Launch[] = [];
+    const most = group.rows * group.columns < large ? OUTPUTS : outputs;
     for (let from = 0; from < group.steps.length; ) {
       let end = group.steps.length;
-      let program = programs.of(group.steps.slice(from, end), group);
+      let program = programs.of(group.steps.slice(from, end), group, most);
       while (!program && end > from + 1)
-        program = programs.of(group.steps.slice(from, --end), group);
+        program = programs.of(group.steps.slice(from, --end), group, most);
       const steps = group.steps.slice(from, end);
       const alone = steps.length === 1 || !program;
       launches.push(alone ? steps[0]!.launch : launchOf(lowering, steps, group, program!));
