@@ -120,6 +120,23 @@ inline void sum_long(const KernelArgs&, Check& check) {
   check.finite(0, "scale");
 }
 
+// Checks a sum and its program. The kernel reads only these tensors, whatever the program contains.
+inline void sum_chain(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(1, "rows"), columns = check.size(2, "columns");
+  check.at_least(0, "kind", GK_SUM_COLUMN), check.at_most(0, "kind", GK_SUM_ROWS);
+  check.at_most(1, "rows", INT32_MAX), check.at_most(2, "columns", INT32_MAX);
+  check.at_least(3, "outputs", 1), check.at_most(3, "outputs", GK_CHAIN_OUTPUTS);
+  for (int i = 0; i < GK_CHAIN_OUTPUTS; i++) check.vector(i, i < check.whole(3) ? 1 : 0);
+  const int at = GK_CHAIN_OUTPUTS;
+  if (check.whole(0) == GK_SUM_COLUMN)
+    check.column(at, rows, columns);
+  else
+    check.matrix(at, rows, columns, columns);
+  for (int i = 1; i < GK_CHAIN_INPUTS; i++) check.vector(at + i, 1);
+  check.vector(at + GK_CHAIN_INPUTS, GK_CHAIN_WORDS);
+  check.finite(0, "factor");
+}
+
 inline void layer_norm(const KernelArgs&, Check& check) {
   const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
   check.at_most(1, "columns", INT32_MAX);

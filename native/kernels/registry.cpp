@@ -266,6 +266,7 @@ const std::vector<Kernel>& all_kernels() {
         in_place({1}, HOTSLOT_KERNEL(clip)),
         in_place({1, 2}, HOTSLOT_KERNEL(clip_backward)),
         by_block(GK_CHAIN_BLOCK, in_place({4, 5, 6, 7, 8, 9}, HOTSLOT_KERNEL(chain))),
+        by_block(1, HOTSLOT_KERNEL(sum_chain)),
         by_rows(HOTSLOT_KERNEL(reduce_rows)),
         by_block(1, HOTSLOT_KERNEL(sum_long)),
         by_rows(in_place({1}, HOTSLOT_KERNEL(softmax_rows))),

@@ -180,6 +180,12 @@ export const kernels = {
     ],
     reals: [],
   },
+  sum_chain: {
+    writes: 4,
+    tensors: ['y0', 'y1', 'y2', 'y3', 'x', 'x0', 'x1', 'x2', 'x3', 'x4', 'program'],
+    wholes: ['kind', 'rows', 'columns', 'outputs'],
+    reals: ['factor'],
+  },
   reduce_rows: {
     writes: 1,
     tensors: ['out', 'x'],

@@ -118,6 +118,62 @@ describe('chains of elementwise ops', () => {
     expect(joined).to.include.members(['add+mul', 'lt+sub+abs', 'huber+mul']);
   });
 
+  describe('a sum of all elements', () => {
+    const scalars = Object.fromEntries(
+      ['a', 'b', 'c', 'd', 'e'].map((name, i) => [name, { shape: [], values: [i / 4 - 0.3] }]),
+    );
+    const summed = async (shape: readonly number[], program: Program) => {
+      const values = numbers(shape.reduce((a, b) => a * b, 1));
+      const given: Inputs = { x: { shape: [...shape], values }, ...scalars };
+      // A sum of an input keeps its kernel, so the program sums memory of the plan.
+      const copied: Program = ({ x, ...rest }) => program({ x: x!.softmax(), ...rest });
+      const found = await computed(given, copied, { poison: true });
+      const without = await computed(given, copied, { chains: false });
+      expect(found.bits).to.deep.equal(without.bits);
+      return kernelsOf(found.plan).filter((kernel) => !/^(copy2d|softmax_rows)$/.test(kernel!));
+    };
+    const loss: Program = ({ x, a }) => ({
+      y: x!.mean().add(a!).exp().mul(a!.tanh()).neg(),
+    });
+    const kinds: readonly (readonly [string, readonly number[], readonly string[]])[] = [
+      ['of a row', [700], ['sum_chain']],
+      ['of a long row', [4096], ['sum_chain']],
+      ['of rows', [8, 200], ['sum_chain']],
+      ['of many pieces', [40, 1000], ['reduce_rows', 'sum_chain']],
+    ];
+    for (const [what, shape, kernels] of kinds)
+      it(`${what} and the ops on it are one launch`, async () => {
+        expect(await summed(shape, loss)).to.deep.equal(kernels);
+      });
+
+    it('keeps its kernel if no op reads it', async () => {
+      const kernels = await summed([300], ({ x, a }) => ({ y: x!.sum(), z: a!.exp() }));
+      expect(kernels).to.have.members(['reduce_rows', 'unary']);
+    });
+
+    it('is a result too', async () => {
+      const kernels = await summed([300], ({ x }) => {
+        const sum = x!.mul(x!).sum();
+        return { sum, exp: sum.exp(), square: sum.square() };
+      });
+      expect(kernels).to.deep.equal(['binary', 'sum_chain']);
+    });
+
+    it('takes up to five other inputs', async () => {
+      const adding =
+        (names: string): Program =>
+        (given) => ({
+          y: [...names].reduce((sum, name) => sum.add(given[name]!), given.x!.sum() as Expression),
+        });
+      expect(await summed([300], adding('abcde'))).to.deep.equal(['sum_chain']);
+      const six: Program = (given) => {
+        const { y } = adding('abcde')(given) as { y: Expression };
+        return { y: y.add(given.x!.slice(0, 0, 1).reshape([])) };
+      };
+      expect(await summed([300], six)).to.deep.equal(['sum_chain', 'binary']);
+    });
+  });
+
   it('values that a chain computes and other launches read become its outputs', async () => {
     const { plan, launches } = await planned(({ x }) => {
       const y = x!.tanh();

@@ -94,6 +94,12 @@ const all: readonly (readonly [
     [1, 1024, 16, 1, 16_384],
     [2, 33, 45, 1, 1485],
   ].map((wholes) => ['sum_long', wholes, [0.5]] as const),
+  ...[
+    [1, 601, 2, 1],
+    [1, 1, 1, 4],
+    [2, 1, 301, 4],
+    [2, 37, 100, 4],
+  ].map((wholes) => ['sum_chain', wholes, [0.5]] as const),
   ['softmax_rows', [rows, 301, 302, 303, 0]],
   ['softmax_rows', [rows, 301, 302, 303, 1]],
   ...[0, 1].map((log) => ['softmax_rows_backward', [rows, 301, 302, 303, 304, log]] as const),

@@ -787,6 +787,16 @@ inline void compare_all() {
     compare_forms("draw_places", {n}, {},
                   [](Buffers& b) { b[1][4] = 90, b[1][5] = 60, b[1][6] = 100, b[1][7] = 0; });
   }
+  // Programs on sums of both kinds, with one output and with four.
+  for (int64_t kind : {1, 2})
+    for (const auto& s : {Words{1, 1}, Words{1, 1031}, Words{37, 100}, Words{601, 2}})
+      for (int64_t outputs : {1, 4})
+        compare_forms("sum_chain", {kind, s[0], s[1], outputs}, {0.25}, [](Buffers& b) {
+          const std::vector<float> program = program_of(
+              {{65, 1, 21, 20}, {7, 2, 0}, {96, 3, 16, 1, 33}, {66, 4, 2, 21}, {83, 0, 3, 17, 18}},
+              {0.5f, -1.25f});
+          for (size_t i = 0; i < program.size(); i++) b[10][i] = as_word(program[i]);
+        });
   // Sums of every kind, and two that are outside of x. The second group is not always due.
   for (int64_t due : {3, 1})
     for (double beta : {0.0, 0.5})

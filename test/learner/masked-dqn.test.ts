@@ -320,7 +320,7 @@ describe('DqnLearner with masks of legal actions', () => {
       scalar: [13, 15],
       dueling: [301, 37],
       categorical: [19, 21],
-      'dueling and categorical': [307, 57],
+      'dueling and categorical': [307, 56],
     });
     expect(await count({}, 'bool')).to.equal(counts.scalar![1]);
     expect(await count({}, 'float32')).to.equal(counts.scalar![1]! - 1);

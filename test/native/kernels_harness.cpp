@@ -962,6 +962,9 @@ void test_refusals() {
   refused("sum_long", {1, 1025, 4, 1, 4100}, {1}, "pieces must be at most 1024, got 1025");
   refused("sum_long", {1, 4, 4, 1, 15}, {1},
           "x_stride must be at least the row's 16 elements, got 15");
+  refused("sum_chain", {3, 1, 4, 1}, {1}, "kind must be at most 2, got 3");
+  refused("sum_chain", {2, 1, 4, 5}, {1}, "outputs must be at most 4, got 5");
+  refused("sum_chain", {1, 0, 4, 1}, {1}, "rows must be at least 1, got 0");
   refused("fill", {0, 1}, {}, "n must be at least 1, got 0");
   refused("follow_every", {4, 0}, {1, 0}, "every must be at least 1, got 0");
   refused("follow_every", {4, 1}, {1.5, -0.5}, "tau must be within [0, 1], got 1.5");

@@ -128,6 +128,69 @@ void test_chains() {
   }
 }
 
+// A sum and a program on it equal the kernels of the sum and of the ops, for each kind of sum.
+void test_sum_chains() {
+  // sum + x0, then e to that power, then their product with constant 1. The third output is the
+  // sum.
+  const float steps[] = {64, 21 + 64 * 16, 1,          7, 0,  2,  66, 1 + 64 * 33,
+                         0,  66,           2 + 64 * 0, 3, 99, 21, 4};
+  const auto sum_of = [](int64_t kind, const Floats& x, int64_t rows, int64_t columns) {
+    const Floats sum(1), parts(rows);
+    if (kind == 1)
+      launch("column_sums", {sum, x}, {rows, 1, columns}, {0.3, 0});
+    else if (rows == 1)
+      launch("reduce_rows", {sum, x}, {1, columns, 1, columns, 0}, {0.3});
+    else {
+      launch("reduce_rows", {parts, x}, {rows, columns, 1, columns, 0}, {1});
+      launch("reduce_rows", {sum, parts}, {1, rows, 1, rows, 0}, {0.3});
+    }
+    return sum;
+  };
+  for (int64_t kind : {1, 2})
+    for (const auto& s :
+         {std::array<int64_t, 2>{1, 1}, {1, 33}, {1, 1024}, {7, 3}, {64, 256}, {700, 2}})
+      for (int64_t outputs : {1, 4}) {
+        const auto [rows, columns] = s;
+        const Floats x(kind == 1 ? (rows - 1) * columns + 1 : rows * columns), x0(1), one(1),
+            program(65);
+        fill(program, nan), x0[0] = -0.75f;
+        std::copy(std::begin(steps), std::end(steps), &program[0]);
+        program[49] = 1.5f, program[64] = 5;
+        const Floats y0(1), y1(1), y2(1), y3(1), none(int64_t(0));
+        const Floats total = sum_of(kind, x, rows, columns), first(1), second(1), third(1),
+                     factor(1);
+        factor[0] = 1.5f;
+        launch("binary", {first, total, x0}, {1, 1, 1, 1, 1, 1, 1, 0}, {});
+        launch("unary", {second, first}, {1, 1, 1, 1, 7}, {});
+        launch("binary", {third, second, factor}, {1, 1, 1, 1, 1, 1, 1, 2}, {});
+        launch("binary", {third, third, first}, {1, 1, 1, 1, 1, 1, 1, 2}, {});
+        const bool all = outputs == 4;
+        launch("sum_chain",
+               {y0, all ? y1 : none, all ? y2 : none, all ? y3 : none, x, x0, one, one, one, one,
+                program},
+               {kind, rows, columns, outputs}, {0.3});
+        equal("sum_chain y0", y0, first);
+        if (!all) continue;
+        equal("sum_chain y1", y1, second), equal("sum_chain y2", y2, third);
+        equal("sum_chain y3", y3, total);
+      }
+  // No program leaves the tensors.
+  for (int tries = 0; tries < 300; tries++) {
+    const int64_t kind = 1 + generator() % 2, rows = 1 + generator() % 40,
+                  columns = 1 + generator() % 40, outputs = 1 + generator() % 4;
+    std::vector<Floats> tensors;
+    for (int64_t i = 0; i < 4; i++) tensors.emplace_back(int64_t(i < outputs));
+    const Floats x(kind == 1 ? (rows - 1) * columns + 1 : rows * columns), one(1), program(65);
+    for (int64_t i = 0; i < program.n; i++)
+      program[i] = generator() % 4 ? float(generator() % (generator() % 2 ? 128 : 1 << 24))
+                                   : 1e30f * program[i];
+    if (generator() % 4) program[64] = float(1 + generator() % 16);
+    launch("sum_chain",
+           {tensors[0], tensors[1], tensors[2], tensors[3], x, one, one, one, one, one, program},
+           {kind, rows, columns, outputs}, {1});
+  }
+}
+
 void test_selections() {
   for (const auto& s : odd_sizes)
     for (int64_t apart : {0, 2}) {
@@ -386,7 +449,7 @@ void test_refused_layouts() {
 }  // namespace
 
 void test_traced() {
-  test_copies(), test_chains(), test_selections(), test_slopes(), test_softmax_backward(),
-      test_cumsum(), test_sorts(), test_batches(), test_draws(), test_bits(),
-      test_refused_layouts();
+  test_copies(), test_chains(), test_sum_chains(), test_selections(), test_slopes(),
+      test_softmax_backward(), test_cumsum(), test_sorts(), test_batches(), test_draws(),
+      test_bits(), test_refused_layouts();
 }

@@ -28,7 +28,7 @@ describe('launches of traced learners', () => {
   it('SAC concatenates the observations for its critics at most once', () => {
     const { launches, copies } = planned(tracedSac(rig.device));
     expect(copies.filter((op) => op === 'concat')).to.have.length(ON_HOST ? 3 : 0);
-    expect(launches).to.equal(ON_HOST ? 73 : 52);
+    expect(launches).to.equal(ON_HOST ? 72 : 51);
   });
 
   it('TD3 concatenates the observations for its critics at most once', () => {
@@ -60,7 +60,7 @@ describe('launches of traced learners', () => {
     const { device } = rig;
     const box = { obsDim: 17, actionDim: 6, batchSize: 16 };
     const q = { obsDim: 4, actions: 2, hidden: [12, 8], batchSize: 16 };
-    expect(await nodes(new SacLearner(device, box), 17, 6)).to.equal(67);
+    expect(await nodes(new SacLearner(device, box), 17, 6)).to.equal(66);
     expect(await nodes(new Td3Learner(device, box), 17, 6, 2)).to.equal(46);
     expect(await nodes(new DqnLearner(device, q), 4, 1)).to.equal(17);
   });
@@ -98,7 +98,7 @@ describe('launches of traced learners', () => {
       const rows = String(made.plan)
         .split('\n')
         .map((line) => line.split(/ {2,}/))
-        .filter((row) => row[2] === 'sum');
+        .filter((row) => /^sum\b/.test(row[2]!));
       const late = rows.filter((row) => row[1] === 'step_end').length;
       return { late, own: rows.length - late };
     };

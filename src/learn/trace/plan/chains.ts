@@ -1,8 +1,10 @@
 /**
  * Joins elementwise launches of a plan into launches of the kernel `chain`, which runs a program of
- * up to 16 steps on each element. Results that only the chain reads need no memory.
+ * up to 16 steps on each element. Results that only the chain reads need no memory. A sum of all elements
+ * and the ops on it become a launch of the kernel `sum_chain`.
  */
 import type { Node } from '../tape.ts';
+import { type Sum, sumOf } from './late-sums.ts';
 import type { Buffer, Launch, View, Whole } from './launches.ts';
 import { type Lowering, whole } from './lowering.ts';
 import { layOut } from './memory.ts';
@@ -14,6 +16,10 @@ const INPUTS = 6;
 const MAX_CONSTANTS = 16;
 const FIRST_INPUT = 16;
 const FIRST_CONSTANT = 32;
+const COPY = 99;
+
+/** Input of a program of native/kernels/sum_chain.gk that is its sum, after its other inputs. */
+const SUM_INPUT = 5;
 
 /** Most items of a plan that an op moves ahead of to join a chain. */
 const MAX_MOVED = 16;
@@ -40,7 +46,7 @@ function opOf({ kernel, wholes }: Launch): number {
     case 'clip_backward':
       return 98;
     case 'copy2d':
-      return 99;
+      return COPY;
     default:
       return -1;
   }
@@ -54,9 +60,10 @@ interface Operand {
   readonly column: 0 | 1;
 }
 
-/** An elementwise launch over rows and columns. */
+/** An elementwise launch over rows and columns, or a sum, which only begins a chain. */
 interface Step {
   readonly launch: Launch;
+  readonly sum: Sum | null;
   readonly op: number;
   readonly rows: number;
   readonly columns: number;
@@ -76,16 +83,17 @@ const launchesIn = (item: Item): readonly Launch[] =>
   'launch' in item ? [item.launch] : item.group.steps.map(({ launch }) => launch);
 
 function stepOf(launch: Launch): Step | null {
-  const op = opOf(launch);
+  const sum = sumOf(launch);
+  const op = sum ? COPY : opOf(launch);
   if (op < 0) return null;
-  const [rows, columns] = launch.wholes as [number, number];
+  const [rows, columns] = sum ? [1, 1] : (launch.wholes as [number, number]);
   const operands = launch.views.map(({ buffer, offset, shape, strides }): Operand => {
     const row = rows > 1 && shape[0] === 1 ? 0 : strides[0]!;
     const repeated = shape[1] === 1 && (columns > 1 || (rows > 1 && row === 0));
     return { buffer, offset, row, column: repeated ? 0 : 1 };
   });
   const [output, ...rest] = operands as [Operand, ...Operand[]];
-  return settled({ launch, op, rows, columns, output, operands: rest });
+  return settled({ launch, sum, op, rows, columns, output, operands: rest });
 }
 
 /** Returns whether an operand is one run of elements, or one element. */
@@ -170,6 +178,7 @@ class Programs {
     if (steps.length > MAX_STEPS) return null;
     const among = new Set(steps.map(({ launch }) => launch));
     const outputs = steps.filter(({ output }) => this.#leaves(output.buffer, among));
+    const inputLimit = steps[0]!.sum ? SUM_INPUT : INPUTS;
     const inputs: Operand[] = [];
     const constants: number[] = [];
     const words = new Float32Array(3 * MAX_STEPS + MAX_CONSTANTS + 1);
@@ -178,24 +187,26 @@ class Programs {
       return FIRST_CONSTANT + (known < 0 ? constants.push(value) - 1 : known);
     };
     for (const [s, step] of steps.entries()) {
-      const numbers = step.operands.map((operand): number => {
-        const made = steps.findIndex(
-          ({ output }, i) => i < s && sameOperand(output, operand, rows),
-        );
-        if (made >= 0) return made;
-        const value = numberOf(operand, group, this.#lowering);
-        if (value !== undefined) return constant(value);
-        const known = inputs.findIndex((other) => sameOperand(other, operand, rows));
-        return FIRST_INPUT + (known < 0 ? inputs.push(operand) - 1 : known);
-      });
-      for (const real of step.launch.reals) numbers.push(constant(real));
+      const numbers = step.sum
+        ? [FIRST_INPUT + SUM_INPUT]
+        : step.operands.map((operand): number => {
+            const made = steps.findIndex(
+              ({ output }, i) => i < s && sameOperand(output, operand, rows),
+            );
+            if (made >= 0) return made;
+            const value = numberOf(operand, group, this.#lowering);
+            if (value !== undefined) return constant(value);
+            const known = inputs.findIndex((other) => sameOperand(other, operand, rows));
+            return FIRST_INPUT + (known < 0 ? inputs.push(operand) - 1 : known);
+          });
+      if (!step.sum) for (const real of step.launch.reals) numbers.push(constant(real));
       const [a, b = FIRST_CONSTANT, c = FIRST_CONSTANT, d = FIRST_CONSTANT] = numbers as [number];
       words.set([step.op, a + 64 * b + 4096 * c, outputs.indexOf(step) + 1 + 8 * d], 3 * s);
     }
     // A chain is in place only for its first output.
     const later = outputs.slice(1).map(({ output }) => output.buffer);
     if (inputs.some(({ buffer }) => later.includes(buffer))) return null;
-    if (outputs.length > most || inputs.length > INPUTS || constants.length > MAX_CONSTANTS)
+    if (outputs.length > most || inputs.length > inputLimit || constants.length > MAX_CONSTANTS)
       return null;
     words.set(constants, 3 * MAX_STEPS);
     words.set([steps.length], 3 * MAX_STEPS + MAX_CONSTANTS);
@@ -212,6 +223,32 @@ function launchOf(
 ): Launch {
   const { buffer, offset } = lowering.constant(words, [words.length]);
   const program: View = { buffer, offset, shape: [words.length], strides: [1] };
+  const common = {
+    writes: OUTPUTS,
+    node: steps.at(-1)!.launch.node,
+    section: steps[0]!.launch.section,
+    chain: steps.map(({ launch }): Node => launch.node),
+  };
+  const { sum, launch: first } = steps[0]!;
+  if (sum) {
+    const element = ({ buffer, offset }: Operand): View => ({
+      ...{ buffer, offset, shape: [1], strides: [1] },
+    });
+    const unused = { ...program, shape: [1] };
+    return {
+      ...common,
+      kernel: 'sum_chain',
+      views: [
+        ...Array.from({ length: OUTPUTS }, (_, k) => element((outputs[k] ?? outputs[0]!).output)),
+        first.views[1]!,
+        ...Array.from({ length: SUM_INPUT }, (_, k) => (inputs[k] ? element(inputs[k]) : unused)),
+        program,
+      ],
+      inPlace: [],
+      wholes: [sum.kind, sum.rows, sum.columns, outputs.length],
+      reals: [sum.factor],
+    };
+  }
   const view = ({ buffer, offset, row, column }: Operand): View => {
     const width = column === 0 ? 1 : columns;
     const shape = [rows > 1 && row === 0 ? 1 : rows, width];
@@ -224,13 +261,13 @@ function launchOf(
   const written = Array.from({ length: OUTPUTS }, (_, k) => outputs[k] ?? outputs[0]!);
   const unused: View = { ...program, shape: [1, 1], strides: [1, 1] };
   return {
+    ...common,
     kernel: 'chain',
     views: [
       ...written.map(({ output }) => view(output)),
       ...Array.from({ length: INPUTS }, (_, k) => (inputs[k] ? view(inputs[k]) : unused)),
       program,
     ],
-    writes: OUTPUTS,
     inPlace: inputs.map((_, k) => OUTPUTS + k),
     wholes: [
       rows,
@@ -241,9 +278,6 @@ function launchOf(
       ),
     ],
     reals: [],
-    node: steps.at(-1)!.launch.node,
-    section: steps[0]!.launch.section,
-    chain: steps.map(({ launch }): Node => launch.node),
   };
 }
 
@@ -281,6 +315,10 @@ function joined(group: Group, step: Step): Group | null {
   return { steps: [...steps, last], rows, columns };
 }
 
+/** Returns whether a step reads a result of a group. */
+const reads = ({ steps }: Group, step: Step): boolean =>
+  step.operands.some(({ buffer }) => steps.some(({ output }) => output.buffer === buffer));
+
 /** Returns whether a step reads memory that a group reads or writes. */
 const shares = ({ steps }: Group, step: Step): boolean =>
   step.operands.some(({ buffer }) =>
@@ -290,6 +328,18 @@ const shares = ({ steps }: Group, step: Step): boolean =>
         (buffer.kind !== 'constants' && operands.some((other) => other.buffer === buffer)),
     ),
   );
+
+/**
+ * Returns whether a step may join a group. The first op that joins a sum reads it, because a sum that only
+ * a report needs takes no launch.
+ *
+ * @param next whether the group is the last item
+ */
+function belongs(group: Group, step: Step, next: boolean): boolean {
+  if (step.sum) return false;
+  const alone = group.steps.length === 1 && group.steps[0]!.sum;
+  return alone ? reads(group, step) : next || shares(group, step);
+}
 
 /**
  * Returns the launches of a plan with chains. A chain stays within a section of the plan, because each
@@ -353,7 +403,7 @@ function withChains(
       const item = items[at]!;
       if (launchesIn(item)[0]!.section !== launch.section) break;
       // An op moves ahead of others only if it then reads what its chain has at hand.
-      if ('group' in item && ((moved > 0 && at === items.length - 1) || shares(item.group, step))) {
+      if ('group' in item && belongs(item.group, step, moved > 0 && at === items.length - 1)) {
         const more = joined(item.group, step);
         if (more) {
           items[at] = { group: more };

@@ -34,6 +34,7 @@ const BYTES = 1.2e6;
 const SMALL: readonly (readonly [name: string, time: number])[] = [
   ['random_', 3.5 + 2.7], // the launch that advances the generator follows
   ['reduce_rows', 4.2],
+  ['sum_', 4.2],
   ['column_sums', 3.7],
   ['squashed_gaussian', 4.1],
   ['norm_act', 4],

@@ -1,6 +1,6 @@
 /**
- * Sums that only a report needs. They come after the last section of a plan, where the kernel
- * `step_end` computes all of them in one launch.
+ * Sums of all elements of a value. Those that only a report needs come after the last section of a plan,
+ * where the kernel `step_end` computes all of them in one launch.
  */
 import type { Buffer, Launch, View } from './launches.ts';
 
@@ -8,10 +8,8 @@ import type { Buffer, Launch, View } from './launches.ts';
 const COLUMN = 1;
 const ROWS = 2;
 
-/** A sum as `step_end` computes it, in the order of the launches that it replaces. */
-export interface LateSum {
-  /** section that computes the operand */
-  readonly section: number;
+/** A sum as `step_end` and `sum_chain` compute it, in the order of the launches that it replaces. */
+export interface Sum {
   readonly kind: typeof COLUMN | typeof ROWS;
   /** the operand, and the offset of its first element there */
   readonly buffer: Buffer;
@@ -20,6 +18,12 @@ export interface LateSum {
   readonly rows: number;
   readonly columns: number;
   readonly factor: number;
+}
+
+/** A sum after the last section. */
+export interface LateSum extends Sum {
+  /** section that computes the operand */
+  readonly section: number;
   /** memory that receives the sum */
   readonly result: Buffer;
 }
@@ -27,12 +31,12 @@ export interface LateSum {
 /** Number of a sum among the reductions of `reduce_rows`. */
 const SUM = 0;
 
-/** Returns the sum that a launch computes, or null if `step_end` cannot compute it. */
-function sumOf({ kernel, views, wholes, reals, section }: Launch): LateSum | null {
-  const [out, x] = views as [View, View?];
+/** Returns the sum that a launch computes, or null if other kernels cannot compute it. */
+export function sumOf({ kernel, views, wholes, reals }: Launch): Sum | null {
+  const [, x] = views as [View, View?];
   if (x?.buffer.kind !== 'arena' || x.buffer.tensor || x.buffer.output) return null;
   const { buffer, offset } = x;
-  const common = { section, buffer, offset, factor: reals[0] as number, result: out.buffer };
+  const common = { buffer, offset, factor: reals[0] as number };
   const [rows, columns, stride] = wholes as readonly number[];
   if (kernel === 'column_sums' && columns === 1 && reals[1] === 0)
     return { ...common, kind: COLUMN, rows: rows!, columns: stride! };
@@ -74,7 +78,7 @@ export function withLateSums(
         views.slice(0, writes).some(({ buffer }) => buffer === sum.buffer),
       );
     if (overwritten) continue;
-    sums.push(sum);
+    sums.push({ ...sum, section: launch.section, result });
     moved.set(launch, { ...launch, section: sections.length, late: launch.section });
   }
   return {
