@@ -8,6 +8,10 @@ import {
   tdTarget,
 } from '../../src/entries/trace.ts';
 import { type Device, openDevice, type Tensor } from '../../src/index.ts';
+import { binaries } from '../../src/learn/ops/elementwise.ts';
+import { withHeads } from '../../src/learn/trace/plan/heads.ts';
+import type { Buffer, Launch } from '../../src/learn/trace/plan/launches.ts';
+import type { Lowering } from '../../src/learn/trace/plan/lowering.ts';
 import {
   type InputOf,
   type InternalOptions,
@@ -15,6 +19,7 @@ import {
   trace,
 } from '../../src/learn/trace/trace.ts';
 import { TESTED } from '../rig/tested-device.ts';
+import { all, arena, launch } from './hand-made.ts';
 import { Choices } from './rig.ts';
 
 type Shapes = Readonly<Record<string, readonly number[]>>;
@@ -231,6 +236,104 @@ export const sums: readonly (readonly [Shapes, (inputs: Inputs) => Results])[] =
   ),
 ];
 
+/** Returns a launch that writes a buffer, or only reads it. */
+const writing = (buffer: Buffer) => launch('fill', [all(buffer)]);
+const reading = (buffer: Buffer) => launch('unary', [all(arena(ROWS)), all(buffer)]);
+
+/** A TD target and the loss that reads it, made by hand. */
+function handMadeLoss() {
+  const reads = ['value', 'choice', 'rewards', 'discounts'].map((name) => arena(ROWS, { name }));
+  const goal = arena(ROWS);
+  const [slopes, terms, errors, q, actions, weights] = Array.from({ length: 6 }, () => arena(ROWS));
+  const source = launch('td_target_discounts', [goal, ...reads].map(all), {
+    wholes: [ROWS, 1, 1, 1, 1, 1],
+  });
+  const readers = [slopes, terms, errors, q, goal, actions, weights] as Buffer[];
+  const reader = launch('td_loss_weighted', readers.map(all), {
+    ...{ writes: 3, wholes: [ROWS, 1, 1, 1, 1, 1, 1, ROWS, ROWS, 0] },
+  });
+  return { reads, source, reader };
+}
+
+/** A softmax, an entropy term and the projection that reads both, made by hand. */
+function handMadeProjection() {
+  const [logits, logProbs, alpha] = [arena(ROWS), arena(ROWS), arena(1)];
+  const [probs, cost, projected, mean] = Array.from({ length: 4 }, () => arena(ROWS)) as [
+    ...[Buffer, Buffer, Buffer, Buffer],
+  ];
+  const softmax = launch('softmax_rows', [probs, logits].map(all), { wholes: [ROWS, 1, 1, 1, 0] });
+  const product = launch('binary', [cost, logProbs, alpha].map(all), {
+    wholes: [ROWS, 1, 1, 1, 0, 0, binaries.mul],
+  });
+  const reader = launch(
+    'categorical_project',
+    [projected, mean, probs, arena(ROWS), arena(ROWS), cost].map(all),
+    { writes: 2, wholes: [ROWS, 1, 1, 1, 1, ROWS, ROWS, ROWS] },
+  );
+  return { reads: [logits], costReads: [logProbs, alpha], softmax, product, reader };
+}
+
+const { reads, source, reader } = handMadeLoss();
+const projecting = handMadeProjection();
+const { softmax, product, costReads } = projecting;
+const project = projecting.reader;
+const joinedLoss = 'td_loss_target';
+const joinedProjection = 'categorical_target';
+
+/** Launches by hand, and the kernels of their plan. The title says what a launch between them does. */
+export const placed: readonly (readonly [string, readonly Launch[], readonly string[]])[] = [
+  ['a loss joins its target', [source, reader], [joinedLoss]],
+  [
+    'a loss joins its target if a launch between them reads the same memory',
+    [source, reading(reads[0]!), reader],
+    ['unary', joinedLoss],
+  ],
+  [
+    'a loss joins its target if launches before and after them write the same memory',
+    [writing(reads[0]!), source, writing(arena(ROWS)), reader, writing(reads[0]!)],
+    ['fill', 'fill', joinedLoss, 'fill'],
+  ],
+  ...reads.map(
+    (buffer) =>
+      [
+        `a loss stays apart if a launch after its target writes the ${buffer.name}`,
+        [source, writing(buffer), reader],
+        ['td_target_discounts', 'fill', 'td_loss_weighted'],
+      ] as const,
+  ),
+  [
+    'a loss stays apart if it writes what its target reads',
+    [source, { ...reader, views: [reader.views[0]!, all(reads[0]!), ...reader.views.slice(2)] }],
+    ['td_target_discounts', 'td_loss_weighted'],
+  ],
+  [
+    'a loss stays apart from a target of another section',
+    [source, { ...reader, section: 1 }],
+    ['td_target_discounts', 'td_loss_weighted'],
+  ],
+  ['a projection joins its terms', [softmax, product, project], [joinedProjection]],
+  [
+    'a projection stays apart if a launch after the softmax writes its input',
+    [softmax, writing(projecting.reads[0]!), product, project],
+    ['softmax_rows', 'fill', 'binary', 'categorical_project'],
+  ],
+  ...costReads.map(
+    (buffer, i) =>
+      [
+        `a projection leaves the entropy term out if a later launch writes factor ${i}`,
+        [product, writing(buffer), softmax, project],
+        ['binary', 'fill', joinedProjection],
+      ] as const,
+  ),
+];
+
+/** Returns the kernels of launches whose targets are joined. */
+export function kernelsOf(launches: readonly Launch[]): string[] {
+  const constants = arena(1, { kind: 'constants' });
+  const lowering = { cell: () => ({ buffer: constants, offset: 0, strides: [0] }) };
+  return withHeads(lowering as never as Lowering, launches).map(({ kernel }) => kernel);
+}
+
 /** Returns the first program whose bits or launches are wrong, or null. */
 export async function wrongHeads(): Promise<string | null> {
   try {
@@ -243,6 +346,7 @@ export async function wrongHeads(): Promise<string | null> {
       expect(one.includes('categorical_target')).to.equal(saved > 0);
     }
     for (const [shapes, fn] of sums) await compared(shapes, fn);
+    for (const [, launches, kernels] of placed) expect(kernelsOf(launches)).to.deep.equal(kernels);
     return null;
   } catch (error) {
     return String(error);

@@ -20,6 +20,9 @@ const mutations: readonly Mutation[] = [
   ['draws', 'if (blocks > 0)', 'if (false)', 'the offset of the generator'],
   ['heads', 'buffer.output || ', '', 'targets that are results'],
   ['heads', 'users.length !== 2 || ', '', 'targets with other readers'],
+  ['heads', 'touched ? null : from', 'from', 'launches that write what a target reads'],
+  ['heads', 'this.list.indexOf(reader) + 1', 'this.list.indexOf(reader)', 'what a loss writes'],
+  ['heads', ' || from.section !== reader.section', '', 'targets of other sections'],
   ['heads', 'wholeOf(target, of - 2, of)', 'wholeOf(target, 2, of)', 'strides of a target'],
   [
     'heads',

@@ -3,6 +3,8 @@ import { expect } from 'chai';
 import { type Expression, normal } from '../../src/entries/trace.ts';
 import {
   compared,
+  kernelsOf,
+  placed,
   projectionShapes,
   projections,
   projectionValues,
@@ -31,6 +33,13 @@ describe('a softmax and its projection', () => {
       expect(single).to.include('categorical_project');
       expect(one.length).to.be.at.most(single.length - Math.min(saved, 1));
       if (saved === 2) expect(one).to.not.include('binary');
+    });
+});
+
+describe('a target with a launch between it and its reader', () => {
+  for (const [what, launches, kernels] of placed)
+    it(what, () => {
+      expect(kernelsOf(launches)).to.deep.equal(kernels);
     });
 });
 

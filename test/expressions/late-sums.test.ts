@@ -1,40 +1,14 @@
 /** Tests which sums of a plan move behind its sections, with launches that are not enqueued. */
 import { expect } from 'chai';
 import { withLateSums } from '../../src/learn/trace/plan/late-sums.ts';
-import type { Buffer, Launch, View } from '../../src/learn/trace/plan/launches.ts';
+import type { Buffer, Launch } from '../../src/learn/trace/plan/launches.ts';
+import { all, arena, launch } from './hand-made.ts';
 
 const N = 8;
 
-const arena = (size: number, more: object = {}): Buffer => ({
-  kind: 'arena',
-  size,
-  name: '',
-  dtype: 'float32',
-  tensor: null,
-  output: false,
-  readers: 1,
-  ...more,
-});
 /** Returns element `at` of the scalars of a learner. */
 const scalar = (at: number): Buffer =>
   arena(1, { tensor: { size: 1, handle: 7, byteOffset: 4 * at }, output: true });
-const all = (buffer: Buffer): View => ({
-  buffer,
-  offset: 0,
-  shape: [1, buffer.size],
-  strides: [buffer.size, 1],
-});
-const launch = (kernel: string, views: readonly View[], more: Partial<Launch> = {}): Launch => ({
-  kernel,
-  views,
-  writes: 1,
-  inPlace: [],
-  wholes: [],
-  reals: [],
-  node: {} as Launch['node'],
-  section: 0,
-  ...more,
-});
 const sum = (out: Buffer, x: Buffer, more: Partial<Launch> = {}) =>
   launch('reduce_rows', [all(out), all(x)], { wholes: [1, N, 1, N, 0], reals: [1 / N], ...more });
 /** Sums column j of rows of two elements. */
