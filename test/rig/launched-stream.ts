@@ -1,4 +1,4 @@
-/** A stream that records what is launched through it, and that can refuse a launch. */
+/** A stream that records the launches through it, and that can fail before one of them. */
 import type { LaunchArguments, LoadedArguments, Stream, Tensor } from '../../src/device/device.ts';
 import type { KernelName } from '../../src/device/kernels.ts';
 import type { LooseArguments } from '../../src/device/launch.ts';
@@ -14,19 +14,19 @@ export interface Launched {
 /** Wraps a stream, and records the launches and copies that are enqueued through it. */
 export class LaunchedStream extends OpenedStream {
   readonly launched: Launched[] = [];
-  readonly #refuse: (kernel: string) => boolean;
+  readonly #before: (kernel: string) => void;
 
-  /** `refuse` returns whether a launch of a kernel throws an error instead of running */
-  constructor(stream: Stream, refuse: (kernel: string) => boolean = () => false) {
+  /** `before` is called before each launch. If it throws, the kernel is not launched */
+  constructor(stream: Stream, before: (kernel: string) => void = () => {}) {
     super(stream.device, stream.handle, stream.priority, 'device', stream);
-    this.#refuse = refuse;
+    this.#before = before;
   }
 
   override launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
   override launch(kernel: LoadedKernel, args: LoadedArguments): void;
   override launch(kernel: string | LoadedKernel, args: LooseArguments = {}): void {
     const name = typeof kernel === 'string' ? kernel : kernel.name;
-    if (this.#refuse(name)) throw new Error(`the launch of ${name} is refused`);
+    this.#before(name);
     this.launched.push({ kernel: name, tensors: [...(args.tensors ?? [])] });
     super.launch(kernel as LoadedKernel, args as LoadedArguments);
   }

@@ -76,6 +76,7 @@ const mutations: readonly Mutation[] = [
   ],
   ['learner/step-end', 'this.#periods.indexOf(every)] += 1', '0] += 1', 'what the counters add'],
   ['learner/step-end', 'this.#program.sections[section].every ?? 1', '1', 'the group of a sum'],
+  ['learner/step-end', 'due, blocks, memory.size', 'due, 0, memory.size', 'the draws of a step'],
   ['learner/update', 'phase?.every ?? every', 'every', 'followers of a delayed phase', 3],
   [
     'learner/update',
