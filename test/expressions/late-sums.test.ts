@@ -1,6 +1,6 @@
 /** Tests which sums of a plan move behind its sections, with launches that are not enqueued. */
 import { expect } from 'chai';
-import { withLateSums } from '../../src/learn/trace/plan/late-sums.ts';
+import { arranged, withLateSums } from '../../src/learn/trace/plan/late-sums.ts';
 import type { Buffer, Launch } from '../../src/learn/trace/plan/launches.ts';
 import { all, arena, launch } from './hand-made.ts';
 
@@ -32,6 +32,26 @@ describe('late sums', () => {
       expect(sums).to.deep.equal([]);
       expect(made).to.deep.equal(launches);
     });
+
+  it('a sum stays at its place if its offset in a large plan is above 2^31 − 1', () => {
+    for (const [size, moves] of [
+      [2 ** 31 - 4096, true],
+      [2 ** 31, false],
+    ] as const) {
+      const large = arena(size);
+      const launches = [
+        write(large),
+        write(x),
+        launch('binary', [all(large), all(large), all(x)]),
+        sum(out, x),
+      ];
+      const options = { late: true, use: 'none', poison: false } as const;
+      const { planned, sums } = arranged(launches, [{}], new Set([out]), options);
+      expect(planned.layout.offsets.get(x)).to.equal(size);
+      expect(sums.map(({ offset }) => offset)).to.deep.equal(moves ? [size] : []);
+      expect(planned.launches.at(-1)!.late).to.equal(moves ? 0 : undefined);
+    }
+  });
 
   it('a sum moves behind all sections, and step_end gets its order', () => {
     const [first, own, last] = [write(x), sum(out, x), read(x, { section: 1 })];

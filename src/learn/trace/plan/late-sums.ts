@@ -2,6 +2,7 @@
  * Sums of all elements of a value. Those that only a report needs come after the last section of a plan,
  * where the kernel `step_end` computes all of them in one launch.
  */
+import { type LanePlan, type LaneUse, withLanes } from './lanes.ts';
 import type { Buffer, Launch, View } from './launches.ts';
 
 /** Kinds of sums in native/kernels/step_end.gk. */
@@ -85,4 +86,44 @@ export function withLateSums(
     launches: [...launches.filter((launch) => !moved.has(launch)), ...moved.values()],
     sums,
   };
+}
+
+/** Largest offset in the table of `step_end`. */
+const MAX_OFFSET = 2 ** 31 - 1;
+
+/** A late sum with the offset of its operand in the memory of the plan. */
+export type PlannedSum = Omit<LateSum, 'buffer'>;
+
+/** Launches with their places in memory, and the sums among them that `step_end` can compute. */
+export interface Arranged {
+  readonly planned: LanePlan;
+  readonly sums: readonly PlannedSum[];
+}
+
+/**
+ * Returns the launches of a plan with their places in memory. Sums move after the last section if the table
+ * of `step_end` can have their offsets, which it cannot in a plan of more than 8 GB.
+ *
+ * @param launches in the order of their sections
+ * @param reported memory of the results that only a report needs
+ * @param options `late` false: no sum moves
+ */
+export function arranged(
+  launches: readonly Launch[],
+  sections: readonly { readonly records?: boolean }[],
+  reported: ReadonlySet<Buffer>,
+  {
+    late,
+    use,
+    poison,
+  }: { readonly late: boolean; readonly use: LaneUse; readonly poison: boolean },
+): Arranged {
+  const found = late ? withLateSums(launches, sections, reported) : { launches, sums: [] };
+  const planned = withLanes(found.launches, use, poison);
+  const { offsets } = planned.layout;
+  const sums = found.sums.map(
+    ({ buffer, offset, ...sum }): PlannedSum => ({ ...sum, offset: offset + offsets.get(buffer)! }),
+  );
+  if (sums.every(({ offset }) => offset <= MAX_OFFSET)) return { planned, sums };
+  return { planned: withLanes(launches, use, poison), sums: [] };
 }

@@ -22,9 +22,8 @@ import {
   type SectionWaits,
   SideStream,
   waitsIn,
-  withLanes,
 } from './lanes.ts';
-import { type LateSum, withLateSums } from './late-sums.ts';
+import { arranged, type PlannedSum } from './late-sums.ts';
 import {
   type Buffer,
   type Launch,
@@ -115,9 +114,6 @@ export interface PlanResult {
   readonly place: LayerPlace | null;
 }
 
-/** A late sum with the offset of its operand in the memory of the plan. */
-export type PlannedSum = Omit<LateSum, 'buffer'>;
-
 export interface SectionOptions {
   /** contiguous tensors that replace random numbers, by the op that draws them */
   readonly draws?: ReadonlyMap<Node, Floats>;
@@ -200,19 +196,16 @@ export class Plan implements Disposable {
     const own = heads ? withHeads(lowering, withJoinedDraws(sorted, demands)) : sorted;
     const inOrder = chains ? chained(lowering, own) : own;
     const reported = values.flatMap(({ buffer }, i) => (results[i]!.reported ? [buffer] : []));
-    const { launches: whole, sums } = late
-      ? withLateSums(inOrder, sections, new Set(reported))
-      : { launches: inOrder, sums: [] };
+    const use = laneUseOn(device, options.lanes);
+    const poison = this.#poison;
+    const found = arranged(inOrder, sections, new Set(reported), { late, use, poison });
     this.#merged = merged;
-    this.#planned = withLanes(whole, laneUseOn(device, options.lanes), this.#poison);
+    this.#planned = found.planned;
+    this.sums = found.sums;
     const { launches, layout } = this.#planned;
     this.#layout = layout;
     this.#lastDraw = lastDraw(launches, demands);
     this.launches = launches.length;
-    this.sums = sums.map(({ buffer, offset, ...sum }) => ({
-      ...sum,
-      offset: offset + this.#offset(buffer),
-    }));
     this.sections = sections.length;
     this.#inputs = inputsOf(merged.nodes);
     const count = Math.max(constants.length, 1);
