@@ -166,6 +166,8 @@ export class ProgramUpdate extends Owner {
     // A record or a watch reads sums and counts within the step.
     const together = this.#together && !look && !records && !(stream instanceof WatchedStream);
     this.#step = { together, due: this.#end.bitOf(1), blocks: 0, steps: new Map() };
+    const at = program.priorities;
+    const direct = at >= 0 && this.plan.redirect(at, (together && priorities) || null);
     const after = look && ((launch: number) => look(`launch ${launch}`));
     for (const [p, phase] of program.phases.entries()) {
       const last = phase.sections.at(-1) as (typeof phase.sections)[number];
@@ -176,7 +178,7 @@ export class ProgramUpdate extends Owner {
           });
           if (!ended) this.plan.emitLate(stream, section, { after });
           if (section === last.section)
-            this.#finish(stream, p, { priorities, context, draws, ended });
+            this.#finish(stream, p, { priorities, direct, context, draws, ended });
         });
     }
     this.#follow(stream, context);
@@ -188,17 +190,19 @@ export class ProgramUpdate extends Owner {
     p: number,
     given: {
       priorities: Floats | undefined;
+      /** whether the launches write the priorities to the caller's memory */
+      direct: boolean;
       context: StepContext;
       draws: ReadonlyMap<Node, Floats>;
       ended: boolean;
     },
   ): void {
-    const { priorities, context, draws, ended } = given;
+    const { priorities, direct, context, draws, ended } = given;
     const { events, losses, priorities: section } = this.#program.phases[p] as PlannedPhase;
     const { outputs } = this.plan;
     if (section >= 0 && priorities) {
       this.plan.emitSection(stream, section, { draws });
-      convert(stream, priorities, outputs[this.#program.priorities] as Floats);
+      if (!direct) convert(stream, priorities, outputs[this.#program.priorities] as Floats);
     }
     let computed = false;
     for (const { name, stepper, loss } of events)

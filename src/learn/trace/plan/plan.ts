@@ -155,7 +155,13 @@ export class Plan implements Disposable {
   /** by section: its lanes and waits, or null if it has one lane */
   readonly #laned: readonly (SectionWaits | null)[];
   readonly #side: SideStream | null;
-  /** handles of memory outside of the plan that launches write */
+  /** the memory of each output */
+  readonly #results: readonly Buffer[];
+  /** memory of the caller that a result has instead of its own, by the index of the output */
+  readonly #redirected = new Map<number, Floats>();
+  /** handles of memory outside of the plan that launches use, except inputs */
+  readonly #outside: ReadonlySet<number>;
+  /** those among them that launches write */
   readonly #written: ReadonlySet<number>;
   #infinite: ReadonlySet<Node> | null = null;
   #differentiated: ReadonlySet<Node> | null = null;
@@ -231,13 +237,15 @@ export class Plan implements Disposable {
     }
     this.#constants = made;
     this.#steps = launches.map((launch) => this.#step(launch));
+    const handlesOf = (views: readonly View[]): number[] =>
+      views.flatMap(({ buffer: { tensor } }) => (tensor ? [tensor.handle] : []));
+    this.#outside = new Set(launches.flatMap(({ views }) => handlesOf(views)));
     this.#written = new Set(
       launches.flatMap(({ views, writes, call }) =>
-        views
-          .slice(0, call ? views.length : writes)
-          .flatMap(({ buffer: { tensor } }) => (tensor ? [tensor.handle] : [])),
+        handlesOf(call ? views : views.slice(0, writes)),
       ),
     );
+    this.#results = values.map(({ buffer }) => buffer);
     this.outputs = sections
       .flatMap(({ outputs }) => outputs)
       .map(({ node }, i) => {
@@ -313,6 +321,34 @@ export class Plan implements Disposable {
       this.#last = bound;
     }
     if (this.#poison) stream.fill(this.#arena, Number.NaN);
+  }
+
+  /**
+   * Lets the launches that follow write a result to memory of the caller, and read it there.
+   *
+   * @param output index of the result
+   * @param to contiguous float32 of the result's size, or null for the result's own memory
+   * @returns whether the memory is used. It is not if the result has memory outside of the plan, or if `to`
+   *   has gaps or overlaps an input of the last bind()
+   */
+  redirect(output: number, to: Floats | null): boolean {
+    const buffer = this.#results[output] as Buffer;
+    const free =
+      to?.contiguous &&
+      !buffer.tensor &&
+      !this.#outside.has(to.handle) &&
+      ![...this.#last.values()].some(({ tensor }) => overlap(tensor, to));
+    const memory = free ? to : null;
+    if (memory === (this.#redirected.get(output) ?? null)) return memory !== null;
+    if (memory) this.#redirected.set(output, memory);
+    else this.#redirected.delete(output);
+    for (const { launch, args } of this.#steps)
+      for (const [i, view] of launch.views.entries()) {
+        if (view.buffer !== buffer) continue;
+        const { shape, strides, offset, flat } = view;
+        args.tensors[i] = memory?.view(seen(shape, strides, offset, flat)) ?? this.#tensor(view);
+      }
+    return memory !== null;
   }
 
   /**
@@ -395,7 +431,7 @@ export class Plan implements Disposable {
   results(): PlanResult[] {
     this.#differentiated ??= differentiatedOf(this.#merged.nodes, this.#merged.of);
     const differentiated = this.#differentiated;
-    return this.#steps.flatMap(({ launch, args }, i): PlanResult[] => {
+    return this.#steps.flatMap(({ launch }, i): PlanResult[] => {
       const { op, line, infinite } = this.#label(launch);
       if (infinite) return [];
       const { results } = launch;
@@ -409,7 +445,9 @@ export class Plan implements Disposable {
             return { ...common, tensor: this.#tensor(view), network, place };
           });
       if (!nodesOf(launch).some((node) => differentiated.has(node))) return [];
-      const found = args.tensors.slice(0, launch.writes).flatMap((tensor, k, all) => {
+      // A watch reads a result in the plan's own memory, where an update that is watched writes it.
+      const written = launch.views.slice(0, launch.writes).map((view) => this.#tensor(view));
+      const found = written.flatMap((tensor, k, all) => {
         const { contiguous, byteOffset, handle } = tensor;
         // A chain with fewer results names its first one again.
         const again = all.findIndex((o) => o.byteOffset === byteOffset && o.handle === handle);
@@ -714,6 +752,12 @@ function seen(shape: Shape, strides: readonly number[], offset: number, flat = f
   if (!flat) return { shape: [...shape], strides: [...strides], offset };
   return { shape: [1 + shape.reduce((n, length, d) => n + (length - 1) * strides[d]!, 0)], offset };
 }
+
+/** Returns whether the ranges of the elements of two tensors overlap. */
+const overlap = (a: Tensor, b: Tensor): boolean =>
+  a.handle === b.handle &&
+  a.byteOffset < b.byteOffset + b.spanBytes &&
+  b.byteOffset < a.byteOffset + a.spanBytes;
 
 /** Gives a step the views and strides of its inputs. */
 function bindStep({ launch, args, bound }: Step, inputs: ReadonlyMap<string, Bound>): void {

@@ -1,0 +1,150 @@
+/** Tests the memory to which updates write priorities. */
+import { expect } from 'chai';
+import { linear, Network } from '../../src/entries/learner.ts';
+import { learner, sgd } from '../../src/entries/trace.ts';
+import { type Device, openDevice, type Tensor } from '../../src/index.ts';
+import { ON_HOST, TESTED } from '../rig/tested-device.ts';
+import { builtIn } from './nodes.ts';
+
+type Floats = Tensor<'float32'>;
+const learners = ['double DQN', 'C51', 'QR-DQN', 'discrete SAC', 'SAC', 'TD3', 'TQC', 'IQL'];
+
+/** A learner with a batch of one minibatch. */
+async function made(device: Device, name: string) {
+  const { make, obs, actions, event } = builtIn[name]!;
+  const learner = make(device);
+  const rows = learner.batchSize;
+  const numbers = (of: (i: number) => number, ...shape: number[]): Floats => {
+    const size = rows * shape.reduce((a, b) => a * b, 1);
+    const values = Float32Array.from({ length: size }, (_, i) => of(i));
+    return device.allocate({ shape: [rows, ...shape] }).write(values);
+  };
+  const random = (seed: number, ...shape: number[]) =>
+    numbers((i) => Math.sin(seed + i * i), ...shape);
+  const batch = {
+    ...{ obs: random(1, obs), nextObs: random(2, obs), rewards: random(3) },
+    actions: actions === 1 ? numbers((i) => i % 2) : random(4, actions),
+    discounts: numbers((i) => (i % 5 ? 0.99 : 0)),
+    weights: numbers((i) => 0.5 + (i % 3) / 4),
+  };
+  const out = device.allocate({ shape: [learner.scalars.length] });
+  const state = await learner.state();
+  return { learner, rows, batch, out, state, numbers, event };
+}
+
+describe('priorities', () => {
+  const device = openDevice(TESTED);
+  const stream = device.currentStream;
+
+  for (const name of learners)
+    it(`${name} writes equal priorities to any memory of the caller`, async () => {
+      const { learner, rows, batch, out, state, numbers, event } = await made(device, name);
+      using _ = learner;
+      /** Returns the priorities and scalars of the first update, with another tensor or option. */
+      const updated = async (to: Floats, weights: Floats, record = {}) => {
+        await learner.loadState(state);
+        learner.update(stream, { ...batch, weights, priorities: to }, out, { record });
+        return [[...(await to.toArray())], [...(await out.toArray())]];
+      };
+      const dense = numbers(() => -1);
+      const wanted = await updated(dense, batch.weights);
+      expect(new Set(wanted[0]).size).to.be.above(rows / 4);
+      const packed = device.allocate({ shape: [rows, 3] });
+      const column = packed.view({ shape: [rows], strides: [3], offset: 1 });
+      expect(await updated(column, batch.weights)).to.deep.equal(wanted);
+      const loss = device.allocate({ shape: [1] });
+      expect(await updated(dense, batch.weights, { [event]: { loss } })).to.deep.equal(wanted);
+      // The weights of the update are in the same memory.
+      const shared = numbers((i) => 0.5 + (i % 3) / 4);
+      expect(await updated(shared, shared)).to.deep.equal(wanted);
+      // An update without priorities leaves the last ones.
+      dense.write(new Float32Array(rows).fill(7));
+      learner.update(stream, { ...batch, priorities: dense }, out);
+      dense.write(new Float32Array(rows).fill(7));
+      learner.update(stream, batch, out);
+      expect(new Set(await dense.toArray())).to.deep.equal(new Set([7]));
+    });
+
+  it('a watch reads them in the memory of the learner', async () => {
+    const rows = 4;
+    using made = learner(device, {
+      name: 'errors',
+      ...{ rows, batch: { obs: [2], rewards: [] } },
+      networks: { q: new Network([linear(2, 1)]) },
+      optimizers: { q: sgd({ learningRate: 1e-3 }) },
+      update({ q }, { obs, rewards }) {
+        const value = q(obs).reshape([rows]);
+        const error = value.sub(rewards);
+        // A later launch reads the value, so the errors have memory of their own.
+        const scalars = { most: value.max() };
+        return { minimize: { q: error.square().mean() }, scalars, priorities: error };
+      },
+    });
+    const floats = (shape: number[], ...values: number[]) =>
+      device.allocate({ shape }).write(Float32Array.from(values));
+    const obs = floats([rows, 2], 1, 2, 3, 4, 5, 6, 7, 8);
+    const [good, bad] = [floats([rows], 1, 2, 3, 4), floats([rows], 1, 2, 3, Number.NaN)];
+    const out = device.allocate({ shape: [1] });
+    const state = await made.state();
+    const first = device.allocate({ shape: [rows] });
+    made.update(stream, { obs, rewards: good, priorities: first }, out);
+    await stream.synchronize();
+    first.close();
+    const dense = device.allocate({ shape: [rows] });
+    const column = device.allocate({ shape: [rows, 2] }).view({ shape: [rows], strides: [2] });
+    // The second update writes NaN to memory of the learner, and the third to no such memory.
+    for (const [rewards, priorities, finds] of [
+      [good, dense, false],
+      [bad, column, true],
+      [good, dense, false],
+    ] as const) {
+      await made.loadState(state);
+      using watch = made.watch({ every: 1 });
+      made.update(stream, { obs, rewards, priorities }, out);
+      expect((await watch.first()) !== null).to.equal(finds);
+      expect(Number.isNaN((await priorities.toArray())[rows - 1])).to.equal(finds);
+    }
+  });
+
+  it('a graph keeps the memory of its capture', async () => {
+    const { learner, rows, batch, out, state, numbers } = await made(device, 'double DQN');
+    using _ = learner;
+    const [one, two] = [numbers(() => -1), numbers(() => -1)];
+    learner.update(stream, { ...batch, priorities: two }, out);
+    const wanted = await two.toArray();
+    await learner.loadState(state);
+    await stream.synchronize();
+    stream.beginCapture();
+    learner.update(stream, { ...batch, priorities: one }, out);
+    using graph = stream.endCapture();
+    using replayable = graph.instantiate();
+    two.write(new Float32Array(rows).fill(7));
+    learner.update(stream, { ...batch, priorities: two }, out);
+    two.write(new Float32Array(rows).fill(7));
+    await learner.loadState(state);
+    stream.replay(replayable);
+    expect([...(await one.toArray())]).to.deep.equal([...wanted]);
+    expect(new Set(await two.toArray())).to.deep.equal(new Set([7]));
+  });
+
+  it('take no node if the loss computes them', async function () {
+    if (!ON_HOST) this.skip(); // nodes of the CPU device are launches
+    const counts: Record<string, number> = {};
+    for (const name of learners.filter((each) => each !== 'TD3')) {
+      const { learner, batch, out, numbers } = await made(device, name);
+      using _ = learner;
+      const nodes = (more: object) => {
+        stream.beginCapture();
+        learner.update(stream, { ...batch, ...more }, out);
+        using graph = stream.endCapture();
+        return graph.nodeCount;
+      };
+      const priorities = numbers(() => 0);
+      await stream.synchronize();
+      counts[name] = nodes({ priorities }) - nodes({});
+    }
+    const single = { 'double DQN': 0, C51: 0, 'QR-DQN': 0, TQC: 0 };
+    // A mean over critics needs launches of its own.
+    expect(counts).to.deep.equal({ ...single, SAC: 1, IQL: 2, 'discrete SAC': 2 });
+  });
+});
