@@ -118,6 +118,36 @@ describe('chains of elementwise ops', () => {
     expect(joined).to.include.members(['add+mul', 'lt+sub+abs', 'huber+mul']);
   });
 
+  it('ops move back to the first chain that reads their result', async () => {
+    const matrices: Inputs = {
+      x: { shape: [4, 4], values: numbers(16) },
+      y: { shape: [4, 4], values: numbers(16) },
+    };
+    const kernels = async (program: Program) => {
+      const found = await computed(matrices, program, { poison: true });
+      const without = await computed(matrices, program, { chains: false });
+      expect(found.bits).to.deep.equal(without.bits);
+      return kernelsOf(found.plan);
+    };
+    const scaled = (x: Expression) => x.mul(0.5).tanh();
+    const product = (a: Expression, b: Expression) => a.matmul(b as never) as Expression;
+    const back: Program = ({ x, y }) => {
+      const first = scaled(x!);
+      return { z: product(y!, y!).add(first).relu() };
+    };
+    expect(await kernels(back)).to.deep.equal(['gemm', 'chain']);
+    const read: Program = ({ x, y }) => {
+      const first = scaled(x!);
+      return { z: product(first, y!).add(first).relu() };
+    };
+    expect(await kernels(read)).to.deep.equal(['chain', 'gemm', 'chain']);
+    const sum: Program = ({ x, y }) => {
+      const first = x!.slice(0, 0, 1).slice(1, 0, 1).reshape([]).add(1).exp();
+      return { z: product(y!, y!).sum().mul(first).neg() };
+    };
+    expect(await kernels(sum)).to.deep.equal(['gemm', 'sum_chain']);
+  });
+
   describe('a sum of all elements', () => {
     const scalars = Object.fromEntries(
       ['a', 'b', 'c', 'd', 'e'].map((name, i) => [name, { shape: [], values: [i / 4 - 0.3] }]),

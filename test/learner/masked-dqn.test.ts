@@ -318,9 +318,9 @@ describe('DqnLearner with masks of legal actions', () => {
       );
     expect(counts).to.deep.equal({
       scalar: [13, 15],
-      dueling: [301, 37],
+      dueling: [301, 33],
       categorical: [19, 21],
-      'dueling and categorical': [307, 56],
+      'dueling and categorical': [307, 55],
     });
     expect(await count({}, 'bool')).to.equal(counts.scalar![1]);
     expect(await count({}, 'float32')).to.equal(counts.scalar![1]! - 1);

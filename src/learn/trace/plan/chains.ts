@@ -138,11 +138,20 @@ function numberOf(
   return one && buffer.kind === 'constants' ? lowering.constants[offset] : undefined;
 }
 
+/** Returns whether two buffers share memory: they are one, or views of memory outside of the plan. */
+function meets(a: Buffer, b: Buffer): boolean {
+  if (a === b) return true;
+  const [one, two] = [a.tensor, b.tensor];
+  if (!one || !two || one.handle !== two.handle) return false;
+  const apart = one.byteOffset - two.byteOffset;
+  return apart < 4 * two.size && -apart < 4 * one.size;
+}
+
 /** Returns whether a launch must stay after an item, because one writes memory that the other uses. */
 function follows(launch: Launch, item: Item): boolean {
   const writes = ({ views, writes: count }: Launch) => views.slice(0, count);
   const meet = (a: readonly View[], b: readonly View[]) =>
-    a.some(({ buffer }) => b.some((other) => other.buffer === buffer));
+    a.some(({ buffer }) => b.some((other) => meets(other.buffer, buffer)));
   return launchesIn(item).some(
     (other) => meet(writes(other), launch.views) || meet(writes(launch), other.views),
   );
@@ -365,6 +374,40 @@ export function chained(lowering: Lowering, launches: readonly Launch[]): readon
   return launches;
 }
 
+/** Returns one group of two, or null if they do not fit. A sum stays the first step. */
+function together(first: Group, second: Group): Group | null {
+  const [sum, ...rest] = second.steps as [Step, ...Step[]];
+  if (first.steps[0]!.sum) return null;
+  const steps = sum.sum ? [sum, ...first.steps, ...rest] : [...first.steps, sum, ...rest];
+  let group: Group | null = { ...first, steps: steps.slice(0, 1) };
+  if (sum.sum) group = { ...second, steps: [sum] };
+  for (const step of steps.slice(1)) group = group && joined(group, step);
+  return group;
+}
+
+/**
+ * Moves groups back to the first item that uses their results, if it is a group and they fit in one chain.
+ * The items between them must not write what the moved group uses.
+ */
+function moveBack(items: Item[], fits: (group: Group) => boolean): void {
+  for (let i = items.length - 2; i >= 0; i--) {
+    const item = items[i]!;
+    if ('launch' in item) continue;
+    const { steps } = item.group;
+    const [{ launch: own }] = steps as [Step];
+    const at = items.findIndex(
+      (other, j) => j > i && steps.some(({ launch }) => follows(launch, other)),
+    );
+    const user = items[at];
+    if (!user || 'launch' in user || launchesIn(user)[0]!.section !== own.section) continue;
+    if (!user.group.steps.some((step) => reads(item.group, step))) continue;
+    const group = together(item.group, user.group);
+    if (!group || !fits(group)) continue;
+    items[at] = { group };
+    items.splice(i, 1);
+  }
+}
+
 /** How chains are made. */
 interface ChainForm {
   /** most items of which an op moves ahead */
@@ -416,17 +459,18 @@ function withChains(
     if (!done) items.push({ group: { steps: [step], rows: step.rows, columns: step.columns } });
   }
   const programs = new Programs(lowering, given);
+  const most = ({ rows, columns }: Group): number => (rows * columns < large ? OUTPUTS : outputs);
+  if (moved > 0) moveBack(items, (group) => programs.of(group.steps, group, most(group)) !== null);
   return items.flatMap((item) => ('launch' in item ? [item.launch] : cut(item.group)));
 
   /** Cuts a group into the longest chains that keep the limits. */
   function cut(group: Group): readonly Launch[] {
     const launches: Launch[] = [];
-    const most = group.rows * group.columns < large ? OUTPUTS : outputs;
     for (let from = 0; from < group.steps.length; ) {
       let end = group.steps.length;
-      let program = programs.of(group.steps.slice(from, end), group, most);
+      let program = programs.of(group.steps.slice(from, end), group, most(group));
       while (!program && end > from + 1)
-        program = programs.of(group.steps.slice(from, --end), group, most);
+        program = programs.of(group.steps.slice(from, --end), group, most(group));
       const steps = group.steps.slice(from, end);
       const alone = steps.length === 1 || !program;
       launches.push(alone ? steps[0]!.launch : launchOf(lowering, steps, group, program!));
