@@ -601,7 +601,7 @@ void test_td_loss_target() {
           weights(matrix(weighted, 1, apart)), y(targets);
       for (int64_t i = 0; i < chosen; i++) action[4 * i] = float(i % (actions + 1));
       for (int64_t i = 0; i < targets; i += 3) discounts[2 * i] = 0;
-      value[0] = NAN;
+      for (int64_t j = 0; j < actions; j++) value[j] = NAN;
       if (apart > 0) weights[apart * (weighted - 1)] = 0;
       launch("td_target_discounts", {y, value, choice, rewards, discounts},
              {targets, actions, vs, cs, 3, 2}, {});
@@ -650,6 +650,18 @@ void test_td() {
       launch("td_target_discounts", {same, value, choice, reward, discount},
              {rows, actions, qs, actions, stride, 2}, {});
       for (int64_t i = 0; i < rows; i++) check(same_bits(same[i], y[i]), "td_target_discounts");
+      // The discount of the second row is 0, so its values may be NaN.
+      if (rows > 1) {
+        const Floats lost(value), again(rows);
+        for (int64_t j = 0; j < actions; j++) lost[qs + j] = NAN;
+        launch("td_target", {again, lost, choice, reward, done, truncated},
+               {rows, actions, qs, actions, stride, stride, stride}, {0.99});
+        launch("td_target_discounts", {same, lost, choice, reward, discount},
+               {rows, actions, qs, actions, stride, 2}, {});
+        for (int64_t i = 0; i < rows; i++)
+          check(same_bits(again[i], y[i]) && same_bits(same[i], y[i]),
+                "a discount of 0 selects the reward alone");
+      }
 
       for (double delta : {0.0, 0.3}) {
         const Floats dq(matrix(rows, actions, qs)), terms(2 * rows);
@@ -676,11 +688,23 @@ void test_td() {
         close("td_loss_weighted dq", dq, slopes, 1e-6);
         close("td_loss_weighted terms", terms, losses, 1e-6);
         weighted(value, y, action, {rows, actions, qs, stride}, delta, dq, terms);
-        action[0] = float(actions);
+        for (float outside : {float(actions), -0.5f, -1.0f, NAN, INFINITY}) {
+          action[0] = outside;
+          loss();
+          bool same = std::isnan(terms[0]) && std::isnan(terms[1]) && std::isnan(off[0]);
+          for (int64_t j = 0; j < actions; j++) same &= dq[j] == 0;
+          check(same, "an action outside the row gives NaN terms and no gradient");
+        }
+        const float target = y[0];
+        action[0] = 0, y[0] = NAN;
         loss();
-        check(std::isnan(terms[0]) && std::isnan(off[0]) && dq[0] == 0,
-              "an action outside the row gives a NaN term and no gradient");
-        action[0] = 0;
+        check(std::isnan(terms[0]) && std::isnan(dq[0]) && std::isnan(off[0]),
+              "a NaN target gives a NaN loss and gradient");
+        one[0] = 0;
+        loss();
+        y[0] = target;
+        check(terms[0] == 0 && terms[1] == value[0] && std::isnan(off[0]) && dq[0] == 0,
+              "a weight of 0 gives no loss and no gradient, even of a NaN target");
       }
     }
 }

@@ -140,6 +140,43 @@ void categorical(int64_t atoms, double least) {
   }
 }
 
+// Operands that repeat must give the bits of launches of one row. With a discount of 0 the target
+// is the reward alone, and a NaN reward makes the distribution NaN. A target above the last atom
+// gives it the whole mass.
+void categorical_operands(int64_t atoms) {
+  const int64_t rows = 12, reward_rows = 4, discount_rows = 3, cost_rows = 6;
+  const Floats probs(rows * atoms), rewards(matrix(reward_rows, 1, 2)),
+      discounts(matrix(discount_rows, 1, 3)), cost(matrix(cost_rows, 1, 2)),
+      projected(rows * atoms), mean(rows);
+  launch("categorical_project", {projected, mean, probs, rewards, discounts, cost},
+         {rows, atoms, 2, 3, 2, reward_rows, discount_rows, cost_rows}, {-3, 4});
+  const Floats p(atoms), reward(1), discount(1), off(1), out(atoms), middle(1);
+  const auto one = [&] {
+    launch("categorical_project", {out, middle, p, reward, discount, off},
+           {1, atoms, 1, 1, 1, 1, 1, 1}, {-3, 4});
+  };
+  for (int64_t i = 0; i < rows; i++) {
+    std::copy_n(probs.at.get() + i * atoms, atoms, p.at.get());
+    reward[0] = rewards[i % reward_rows * 2], discount[0] = discounts[i % discount_rows * 3];
+    off[0] = cost[i % cost_rows * 2];
+    one();
+    for (int64_t j = 0; j < atoms; j++)
+      if (!same_bits(projected[i * atoms + j], out[j])) wrong("repeated operands", atoms, i, j);
+    if (!same_bits(mean[i], middle[0])) wrong("the mean of repeated operands", atoms, i);
+  }
+
+  std::fill_n(p.at.get(), atoms, NAN);
+  reward[0] = 5, discount[0] = 0, off[0] = NAN;
+  one();
+  for (int64_t j = 0; j < atoms; j++)
+    if (out[j] != float(j == atoms - 1)) wrong("a discount of 0", atoms, j, out[j]);
+  check(middle[0] == 4, "a discount of 0 selects the reward");
+  std::fill_n(p.at.get(), atoms, 0.25f);
+  reward[0] = NAN;
+  one();
+  check(std::isnan(out[0]) && std::isnan(middle[0]), "a NaN reward gives NaN");
+}
+
 // A target of logits must have the bits of softmax_rows, of the product of costs and of
 // categorical_project.
 void categorical_target(int64_t atoms) {
@@ -255,51 +292,101 @@ void test_adam(double decay, double pull) {
   close("adam", p, wp, 2e-6), close("adam m", m, wm, 1e-6), close("adam v", v, wv, 1e-6);
 }
 
-// Compares step_end with launches that sum, add and count one by one.
-void test_step_end(double beta) {
+// A scalar of a table of step_end. `runs` is false if the kernel must refuse the sum.
+struct StepSum {
+  int32_t kind, group, offset, rows, columns;
+  float factor;
+  bool runs = true;
+};
+
+// Returns a sum of step_end, by launches that sum one by one.
+float sum_of(const Floats& x, const StepSum& sum) {
+  const bool column = sum.kind == 1;
+  const Floats own(column ? matrix(sum.rows, 1, sum.columns) : int64_t(sum.rows) * sum.columns),
+      pieces(sum.rows), out(1);
+  std::copy_n(x.at.get() + sum.offset, own.n, own.at.get());
+  if (column) {
+    launch("column_sums", {out, own}, {sum.rows, 1, sum.columns}, {sum.factor, 0});
+  } else {
+    launch("reduce_rows", {pieces, own}, {sum.rows, sum.columns, 1, sum.columns, 0}, {1});
+    launch("reduce_rows", {out, pieces}, {1, sum.rows, 1, sum.rows, 0}, {sum.factor});
+  }
+  return out[0];
+}
+
+// Compares step_end with launches that sum, add and count one by one, for 31 groups.
+void test_step_end(double beta, int32_t due) {
   constexpr int64_t size = 9000;
-  const Floats x(size), out(5), numbers(5), want(5), want_out(5);
-  struct Sum {
-    int32_t kind, group, offset, rows, columns;
-    float factor;
+  constexpr int32_t end = size - 1, most = INT32_MAX, least = INT32_MIN;
+  const StepSum sums[] = {
+      {0, 0, 0, 1, 1, 1, false},
+      {3, 0, 0, 1, 1, 1, false},
+      {1, 0, 1, 2049, 2, 1 / 2049.0f},
+      {2, 1, 7, 1, 1000, -0.5f},
+      {2, 0, 3, 37, 240, 0.25f},
+      {2, 30, 0, 100, 3, 1},
+      {1, 30, 0, 8, 1, 3},
+      {1, 14, 0, 8, 1, 3},
+      // No step has these groups.
+      {1, 31, 0, 8, 1, 3, false},
+      {1, -1, 0, 8, 1, 3, false},
+      // These sums end at the last element of x, or one element beyond it.
+      {1, 0, 7, 1125, 8, 1},
+      {1, 0, 8, 1125, 8, 1, false},
+      {2, 0, 360, 36, 240, 1},
+      {2, 0, 361, 36, 240, 1, false},
+      {1, 0, end, 1, most, 1},
+      {2, 0, end, 1, 1, 1},
+      {1, 0, end + 1, 1, 1, 1, false},
+      {2, 0, end + 1, 1, 1, 1, false},
+      // These sums begin before x.
+      {1, 0, -1, 4, 1, 1, false},
+      {2, 0, -1, 4, 1, 1, false},
+      {1, 0, least, 1, 1, 1, false},
+      // These sums have no elements, or a negative number of rows or columns.
+      {2, 0, 0, 0, 4, 1, false},
+      {2, 0, 0, 4, 0, 1, false},
+      {1, 0, 0, 4, 0, 1, false},
+      {2, 0, 0, -2, -3, 1, false},
+      {1, 0, end, 2, -1, 1, false},
+      {1, 0, least, least, least, 1, false},
+      // The product of these sizes is close to the limit of 64 bits.
+      {1, 0, most, most, most, 1, false},
+      {2, 0, most, most, most, 1, false},
+      {2, 0, 0, most, most, 1, false},
   };
-  const Sum sums[] = {{0, 0, 0, 0, 0, 0},
-                      {1, 0, 1, 2049, 2, 1 / 2049.0f},
-                      {2, 1, 7, 1, 1000, -0.5f},
-                      {2, 0, 3, 37, 240, 0.25f},
-                      {1, 2, 0, 8, 1, 3}};
-  std::vector<int32_t> table;
-  for (const Sum& sum : sums) {
+  constexpr int64_t count = std::size(sums), groups = 31;
+  const Floats x(size), out(count), numbers(count);
+  if (beta == 0) std::fill_n(out.at.get(), count, NAN);
+  const Floats want(numbers), want_out(out);
+  std::vector<int32_t> table, by(3 * groups);
+  for (const StepSum& sum : sums) {
     int32_t factor;
     std::memcpy(&factor, &sum.factor, 4);
     for (int32_t word : {sum.kind, sum.group, sum.offset, sum.rows, sum.columns, factor})
       table.push_back(word);
   }
-  for (int32_t by : {1, 0, 5, 0, 2, 0}) table.push_back(by);
-  for (int i = 0; i < 5; i++) want[i] = numbers[i], want_out[i] = out[i];
-  const auto part = [&](int64_t offset, int64_t n) {
-    const Floats own(n);
-    std::copy_n(x.at.get() + offset, n, own.at.get());
-    return own;
-  };
-  // The third group is not due, so the last number stays.
-  const Floats one(1), pieces(37);
-  launch("column_sums", {one, part(1, 2048 * 2 + 1)}, {2049, 1, 2}, {1 / 2049.0f, 0});
-  want[1] = one[0];
-  launch("reduce_rows", {one, part(7, 1000)}, {1, 1000, 1, 1000, 0}, {-0.5});
-  want[2] = one[0];
-  launch("reduce_rows", {pieces, part(3, 37 * 240)}, {37, 240, 1, 240, 0}, {1});
-  launch("reduce_rows", {one, pieces}, {1, 37, 1, 37, 0}, {0.25});
-  want[3] = one[0];
-  launch("axpby", {want_out, want}, {5}, {0.25, beta});
-  std::vector<int32_t> counters{INT32_MAX, 10}, state{1, 2, -2, 3}, want_state = state;
+  by[0] = 1, by[30] = 4, by[groups] = 5, by[groups + 1] = 100, by[groups + 30] = 2,
+  by[2 * groups] = -1;
+  table.insert(table.end(), by.begin(), by.end());
+  for (int64_t i = 0; i < count; i++)
+    if (sums[i].runs && due >> sums[i].group & 1) want[i] = sum_of(x, sums[i]);
+  launch("axpby", {want_out, want}, {count}, {0.25, beta});
+  std::vector<int32_t> counters{most, 10, least}, want_counters = counters, state{1, 2, -2, 3},
+                                                  want_state = state;
+  for (int64_t c = 0; c < 3; c++)
+    for (int64_t g = 0; g < groups; g++)
+      if (due >> g & 1)
+        want_counters[c] = int32_t(uint32_t(want_counters[c]) + uint32_t(by[c * groups + g]));
   launch("random_advance", {want_state}, {7}, {});
-  launch("step_end", {out, numbers, counters, state, x, table}, {5, 2, 3, 3, 7, size},
+  launch("step_end", {out, numbers, counters, state, x, table}, {count, 3, groups, due, 7, size},
          {0.25, beta});
-  for (int i = 0; i < 5; i++)
+  for (int64_t i = 0; i < count; i++)
     if (!same_bits(numbers[i], want[i]) || !same_bits(out[i], want_out[i]))
-      wrong("step_end", i, int64_t(beta * 4), 0);
-  check(counters == std::vector<int32_t>{INT32_MIN, 12}, "step_end counts the groups that are due");
+      wrong("step_end", i, int64_t(beta * 4), due);
+  check(counters == want_counters, "step_end counts the groups that are due");
+  check(due != (1 << 30 | 1) || counters == std::vector<int32_t>{least + 4, 17, most},
+        "counters of step_end wrap around");
   check(state == want_state, "step_end advances the generator");
 }
 
@@ -350,6 +437,8 @@ struct DrawnStep {
       v[i] = std::fabs(v[i]);
       if (generator() % 7 == 0) g[i] = odd[generator() % 4];
       if (generator() % 11 == 0) p[i] = odd[generator() % 4];
+      // This parameter never had a gradient.
+      if (i % 9 == 8) m[i] = v[i] = g[i] = 0;
     }
     rate[0] = 0.05f;
     launch("grad_norm", {partial, g}, {n}, {});
@@ -457,12 +546,14 @@ void test_steps(int64_t n, double most, int64_t option) {
 }  // namespace
 
 void test_learners() {
-  test_step_end(0), test_step_end(0.5);
+  for (double beta : {0.0, 0.5})
+    for (int32_t due : {0, 1, 3, 1 << 30 | 1, INT32_MAX}) test_step_end(beta, due);
   for (int64_t form : {0, 1})
     for (int64_t correction : {0, 1, 2, 3})
       for (int64_t n : {1, 3, 17, 32, 33, 70}) squashed(form, correction, n);
   for (int64_t atoms : {2, 5, 51, 101}) categorical(atoms, -1e30), categorical(atoms, -3);
   for (int64_t atoms : {2, 5, 32, 51, 101, 600, 1024}) categorical_target(atoms);
+  for (int64_t atoms : {2, 24, 51}) categorical_operands(atoms);
   test_moments(0), test_moments(1), test_count_non_finite();
   test_adam(0, 0), test_adam(0.1, 0), test_adam(0, 0.1), test_adam_factors();
   for (int64_t n : {1, 2, 33, 1031, 2500})
