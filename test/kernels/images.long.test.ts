@@ -377,6 +377,24 @@ describe('committed kernel images', function () {
         /which thread \d+ of block \d+/,
       ],
       [
+        'without its first barrier',
+        'step_end',
+        (body) => body.replace(barrier, ''),
+        /which thread \d+ of block \d+/,
+      ],
+      [
+        'without its first barrier',
+        'sum_long',
+        (body) => body.replace(barrier, ''),
+        /which thread \d+ of block \d+/,
+      ],
+      [
+        'without its last barrier',
+        'categorical_target',
+        (body) => body.replace(new RegExp(`${barrier}(?![^]*${barrier})`), ''),
+        /which thread \d+ of block \d+/,
+      ],
+      [
         'with a wrong lane in its sum',
         'reduce_rows',
         (body) => body.replaceAll(/(ld\.shared\.f32 \t%f\d+, \[%rd\d+)\+64\]/g, '$1+32]'),
@@ -488,6 +506,132 @@ describe('committed kernel images', function () {
           new RegExp(`FAILED ${kernel} in .*(pointer [0-5]\\[\\d+\\] is|which thread)`),
         );
       });
+
+    const reductions = ['functions.gk', 'rows.gk', 'argmax_rows.gk', 'reduce_rows.gk'];
+    const categorical = [...reductions, 'categorical.gk'];
+    const losses = ['functions.gk', 'rows.gk', 'argmax_rows.gk', 'td_loss.gk', 'td_target.gk'];
+    const ends = ['functions.gk', 'rows.gk', 'column_sums.gk', 'random.gk', 'step_end.gk'];
+    const learners: [
+      what: string,
+      kernel: string,
+      names: readonly string[],
+      change: [from: string, to: string],
+    ][] = [
+      [
+        'without the barrier between two tiles',
+        'step_end',
+        ends,
+        [
+          'sums[(first + row) % GK_LANES] += lanes[row];\n    GK_BARRIER;',
+          'sums[(first + row) % GK_LANES] += lanes[row];',
+        ],
+      ],
+      [
+        'without the last rows that do not fill a tile',
+        'step_end',
+        ends,
+        ['first < rows; first += GK_SUM_TILE', 'first + GK_SUM_TILE <= rows; first += GK_SUM_TILE'],
+      ],
+      [
+        'that sums scalars which are not due',
+        'step_end',
+        ends,
+        ['(due >> (sum[1] & 31) & 1) &&', '1 &&'],
+      ],
+      ['whose counters count steps that are not due', 'step_end', ends, ['due >> g & 1', '1']],
+      [
+        'that sums one element beyond x',
+        'step_end',
+        ends,
+        ['offset + reach < size', 'offset + reach <= size'],
+      ],
+      [
+        'that reads a report which begins',
+        'step_end',
+        ends,
+        ['beta == 0.0f ? alpha * number :', ''],
+      ],
+      [
+        'whose blocks all advance the generator',
+        'step_end',
+        ends,
+        ['  GK_ALONE gk_advance(state, blocks);\n', '  gk_advance(state, blocks);\n'],
+      ],
+      [
+        'without the barrier between pieces and their sum',
+        'sum_long',
+        reductions,
+        ['    GK_BARRIER;\n    {', '    {'],
+      ],
+      [
+        'that leaves pieces to other blocks',
+        'sum_long',
+        reductions,
+        ['GK_EACH_ROW_HERE(p, n, pieces, piece)', 'GK_EACH_ROW(p, n, pieces, piece)'],
+      ],
+      [
+        'without its factor',
+        'sum_long',
+        reductions,
+        ['out[(i + p) * out_stride] = scale * sum', 'out[(i + p) * out_stride] = sum'],
+      ],
+      [
+        'whose targets do not repeat',
+        'td_loss_target',
+        losses,
+        ['t = gk_repeated(i, target_rows)', 't = i < target_rows ? i : 0'],
+      ],
+      [
+        'with dense discounts',
+        'td_loss_target',
+        losses,
+        ['discounts[t * discount_stride], actions);\n    gk', 'discounts[t], actions);\n    gk'],
+      ],
+      [
+        'with the value of a row whose discount is 0',
+        'td_loss_target',
+        losses,
+        ['discount != 0.0f ? discount * next : 0.0f', 'discount * next'],
+      ],
+      [
+        'with the loss of a row whose weight is 0',
+        'td_loss_target',
+        losses,
+        ['terms[0] = weight != 0.0f ? weight', 'terms[0] = true ? weight'],
+      ],
+      [
+        'without the factor of its cost',
+        'categorical_target',
+        categorical,
+        ['GK_COST(i) * factor[0];\n    const', 'GK_COST(i);\n    const'],
+      ],
+      [
+        'whose softmax is not divided by its sum',
+        'categorical_target',
+        categorical,
+        ['parts[own + k] / sum', 'parts[own + k]'],
+      ],
+    ];
+    for (const [what, kernel, names, change] of learners)
+      itAll(`the harness fails for ${kernel} ${what}`, function () {
+        const object = compiled(this, changedSources(this, names, change));
+        expect(() => executed(object, 'short', kernel)).to.throw(
+          new RegExp(`FAILED ${kernel} in .*(pointer \\d\\[\\d+\\] is|which thread)`),
+        );
+      });
+
+    itAll('the harness passes kernels of learners that are compiled without a change', function () {
+      const comments = [
+        ['step_end', ends, '// The scalar keeps its number.'],
+        ['sum_long', reductions, '// The limit of pieces of a row'],
+        ['td_loss_target', losses, '// Returns the loss of the TD error d.'],
+        ['categorical_target', categorical, '// Returns the cost of row i.'],
+      ] as const;
+      for (const [kernel, names, comment] of comments) {
+        const object = compiled(this, changedSources(this, names, [comment, '//']));
+        expect(executed(object, 'short', kernel), kernel).to.match(nothingFound);
+      }
+    });
 
     const edges: [what: string, kernel: string, change: [from: string, to: string]][] = [
       [

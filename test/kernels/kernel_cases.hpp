@@ -153,7 +153,7 @@ inline void compare_ops() {
                   {9, columns, columns + 1, columns, columns + 1, columns + 3}, {});
   }
   if (!brief) compare_forms("sum_long", {2, 1024, 16, 1, 1024 * 16}, {0.5});
-  compare_forms("sum_long", {1, 4, 512, 1, 2048}, {1});
+  compare_forms("sum_long", {4, 4, 512, 1, 2048}, {1});
   const auto some = [](Buffers& b) {
     for (uint32_t& word : b[0]) word = as_word(3 * as_float(word));
   };
@@ -644,34 +644,52 @@ inline void compare_products() {
 
 // Steps of optimizers, some of which clip and move a target.
 inline void compare_steps() {
-  const auto prepare = [](size_t v, size_t partial, size_t steps, uint32_t count) {
+  // The kernel must not read the numbers of the buffers `unread`, which are NaN.
+  const auto prepare = [](size_t v, size_t partial, size_t steps, uint32_t count,
+                          const std::vector<size_t>& unread = {}) {
     return [=](Buffers& b) {
       for (size_t i : {v, partial})
         for (uint32_t& word : b[i]) word = as_word(std::fabs(as_float(word)));
       if (steps) b[steps][0] = count;
+      for (size_t i : unread) std::fill(b[i].begin(), b[i].end(), as_word(NAN));
+    };
+  };
+  using Unread = std::vector<size_t>;
+  // Some parameters never had a gradient. Buffer `g` has the gradients.
+  const auto idle = [](size_t g, const std::function<void(Buffers&)>& first) {
+    return [=](Buffers& b) {
+      first(b);
+      for (size_t k : {size_t(1), size_t(2), g})
+        for (size_t i = 8; i < 1031; i += 9) b[k][i] = 0;
     };
   };
   const std::vector<double> decays[] = {{0, 0, 0}, {0.1, 0, 2}, {0, 0.1, 50}};
   for (const auto& decay : decays)
     for (uint32_t steps : {0u, 999u, 123456u}) {
-      std::vector<double> reals{0.1, 0.001, 1e-8, decay[0], decay[1], decay[2]};
-      compare_forms("adam", {1031, 3}, reals, prepare(2, 5, 6, steps));
+      const double eps = steps == 999 ? 0 : 1e-8;
+      std::vector<double> reals{0.1, 0.001, eps, decay[0], decay[1], decay[2]};
+      compare_forms("adam", {1031, 3}, reals, idle(4, prepare(2, 5, 6, steps)));
       for (double tau : {1.0, 0.005})
         for (const Words& follow : {Words{0, 1031, 1}, {300, 401, 2}, {1000, 31, 4}}) {
           std::vector<double> all(reals);
           all.insert(all.end(), {tau, 1 - tau});
           compare_forms("adam_follow", {1031, 1, follow[0], follow[1], follow[2]}, all,
-                        prepare(2, 6, 7, steps));
+                        idle(5, prepare(2, 6, 7, steps, tau == 1 ? Unread{3} : Unread{})));
         }
     }
   for (const auto& decay : decays)
     for (int64_t nesterov : {0, 1}) {
       const double momentum = decay[1] > 0 || nesterov ? 0.9 : 0;
-      compare_forms("sgd", {1031, nesterov}, {momentum, decay[0], decay[2]}, prepare(4, 4, 0, 0));
-      for (double tau : {1.0, 0.005})
+      Unread unread = momentum == 0 ? Unread{1} : Unread{};
+      compare_forms("sgd", {1031, nesterov}, {momentum, decay[0], decay[2]},
+                    prepare(4, 4, 0, 0, unread));
+      for (double tau : {0.005, 1.0}) {
+        if (tau == 1) unread.push_back(2);
         for (const Words& follow : {Words{0, 1031, 1}, {300, 401, 2}, {1000, 31, 4}})
           compare_forms("sgd_follow", {1031, 3, follow[0], follow[1], follow[2], nesterov},
-                        {momentum, decay[0], decay[2], tau, 1 - tau}, prepare(5, 5, 6, 999));
+                        {momentum, decay[0], decay[2], tau, 1 - tau},
+                        prepare(5, 5, 6, 999, unread));
+      }
     }
 }
 
@@ -766,12 +784,17 @@ inline void compare_all() {
   for (double delta : {0.0, 0.3})
     for (const Words& own :
          {Words{0, 33, 33, 33}, {1, 33, 33, 33}, {4, 11, 33, 3}, {1, 8, 1, 33}, {0, 1, 9, 9}})
-      compare_forms("td_loss_target", {33, 5, 7, 6, 5, 2, 3, 1, own[0], own[1], own[2], own[3]},
-                    {delta, 1.0 / 33}, [](Buffers& b) {
+      compare_forms("td_loss_target", {33, 5, 7, 6, 5, 2, 3, 4, own[0], own[1], own[2], own[3]},
+                    {delta, 1.0 / 33}, [&](Buffers& b) {
                       for (size_t i = 0; i < b[8].size(); i++)
-                        b[8][i] = as_word(float(i % 14) / 2 - 1);
+                        b[8][i] = as_word(float(i / 4 % 14) / 2 - 1);
                       for (size_t i = 0; i < b[7].size(); i += 4) b[7][i] = 0;
-                      b[4][0] = as_word(NAN), b[5][1] = as_word(INFINITY);
+                      // The value of the first row is NaN, and its discount is 0. The values of the
+                      // third row are NaN, and its weight is 0.
+                      b[4][1] = as_word(NAN), b[5][1] = as_word(INFINITY);
+                      if (own[0] == 0) return;
+                      std::fill_n(b[4].begin() + 2 * 6, 5, as_word(NAN));
+                      b[9][size_t(2 * own[0])] = 0;
                     });
   for (int64_t n : {1, 256, 1031, 2048, 2049, 530001}) compare_forms("grad_norm", {n}, {});
   for (double most : {0.5, 50.0})
@@ -797,23 +820,36 @@ inline void compare_all() {
               {0.5f, -1.25f});
           for (size_t i = 0; i < program.size(); i++) b[10][i] = as_word(program[i]);
         });
-  // Sums of every kind, and two that are outside of x. The second group is not always due.
-  for (int64_t due : {3, 1})
+  // Sums of every kind and with both ends of x, sums outside of x, and sums without elements. Only
+  // some groups are due, and the first counter wraps around. With beta 0 the NaN of the output is
+  // not read.
+  for (int64_t due : {int64_t(3), int64_t(1) << 30 | 1})
     for (double beta : {0.0, 0.5})
-      compare_forms("step_end", {7, 3, 2, due, 5, 4000}, {0.25, beta}, [](Buffers& b) {
-        const uint32_t half = as_word(0.5f);
-        b[3][2] = UINT32_MAX - 2;
-        const uint32_t minus = uint32_t(-1);
-        b[5] = {
-            0, 0, 0,     0,    0,     0,     // no sum
-            1, 0, 3,     1031, 2,     half,  // a column
-            1, 1, 0,     9,    1,     half,  // of the second group
-            2, 0, 5,     1,    1031,  half,  // a row
-            2, 0, 0,     37,   100,   half,  // rows
-            1, 0, 0,     2001, 2,     half,  // one element too far
-            2, 0, minus, 1,    4,     half,  // before x
-            1, 0, 2,     0,    minus, 7,     // what the counters add
+      compare_forms("step_end", {14, 3, 31, due, 5, 4000}, {0.25, beta}, [=](Buffers& b) {
+        const uint32_t half = as_word(0.5f), minus = uint32_t(-1);
+        if (beta == 0)
+          for (uint32_t& word : b[0]) word = as_word(NAN);
+        b[2][0] = INT32_MAX, b[3][2] = UINT32_MAX - 2;
+        const std::vector<uint32_t> sums = {
+            0, 0,  0,     0,    0,    0,     // no sum
+            1, 0,  3,     1031, 2,    half,  // a column
+            1, 1,  0,     9,    1,    half,  // of the second group
+            1, 30, 0,     9,    1,    half,  // of the last group
+            1, 31, 0,     9,    1,    half,  // of a group that no step has
+            2, 0,  5,     1,    1031, half,  // a row
+            2, 0,  0,     37,   100,  half,  // rows
+            1, 0,  1,     2000, 2,    half,  // up to the last element
+            1, 0,  2,     2000, 2,    half,  // one element too far
+            2, 0,  100,   39,   100,  half,  // up to the last element
+            2, 0,  101,   39,   100,  half,  // one element too far
+            2, 0,  minus, 1,    4,    half,  // before x
+            2, 0,  0,     0,    4,    half,  // no rows
+            1, 0,  0,     4,    0,    half,  // no columns
         };
+        std::copy(sums.begin(), sums.end(), b[5].begin());
+        // What the counters add.
+        for (size_t i = sums.size(); i < b[5].size(); i++) b[5][i] = uint32_t(i) * 2654435761u;
+        b[5][sums.size()] = 1;
       });
   for (int64_t words : {4, 16, 36})
     for (int64_t shift : {0, 3, 5})
