@@ -305,11 +305,13 @@ export const kernelCases: readonly (readonly [
         {
           tensors: [
             ...[stale(rows * 5), stale(rows * 2), stale(rows)],
-            ...[awkward(rows * 5, 14), awkward(rows * 6, 15), awkward(rows * 7, 16)],
-            ...[random(rows * 2, 27), random(rows * 3, 28), wholeFloats(rows, 5)],
-            random(rows * 3, 29),
+            awkward(rows * 5, 14),
+            // Among the discounts and weights are zeros, with which NaN does not count.
+            awkward(rows * 6, 15).map((value, i) => (i % 11 === 3 ? Number.NaN : value)),
+            ...[awkward(rows * 7, 16), random(rows * 2, 27), awkward(rows * 3, 28)],
+            ...[wholeFloats(rows * 2, 5), awkward(rows * 3, 29)],
           ],
-          wholes: [rows, 5, 5, 6, 7, 2, 3, 1, apart, own, rows, own],
+          wholes: [rows, 5, 5, 6, 7, 2, 3, 2, apart, own, rows, own],
           reals: [delta, 1 / rows],
         },
       ] as const,
@@ -462,8 +464,8 @@ export const kernelCases: readonly (readonly [
         'step_end',
         {
           tensors: [
-            awkward(4, 26),
-            awkward(4, 27),
+            beta === 0 ? new Float32Array(10).fill(Number.NaN) : awkward(10, 26),
+            awkward(10, 27),
             Int32Array.of(2 ** 31 - 1, 7),
             Int32Array.of(1, 2, -3, 4),
             awkward(5000, 28),
@@ -471,11 +473,19 @@ export const kernelCases: readonly (readonly [
               ...[0, 0, 0, 0, 0, 0],
               ...[1, 0, 1, 2047, 2, halfBits],
               ...[2, 1, 0, 37, 100, halfBits],
+              // The last group is due, and no step has the group after it.
+              ...[1, 30, 0, 9, 1, halfBits],
+              ...[1, 31, 0, 9, 1, halfBits],
+              // These sums end at the last element or beyond it, begin before x, or have no rows.
+              ...[2, 0, 1100, 39, 100, halfBits],
+              ...[2, 0, 1101, 39, 100, halfBits],
               ...[1, 0, 0, 5000, 2, halfBits],
-              ...[1, 0, 2, 3],
+              ...[2, 0, -1, 1, 4, halfBits],
+              ...[2, 0, 0, 0, 4, halfBits],
+              ...Int32Array.from({ length: 2 * 31 }, (_, i) => (i === 0 ? 1 : i * 2_654_435_761)),
             ),
           ],
-          wholes: [4, 2, 2, 3, 100, 5000],
+          wholes: [10, 2, 31, 2 ** 30 + 3, 100, 5000],
           reals: [0.25, beta],
         },
       ] as const,
