@@ -389,6 +389,12 @@ describe('committed kernel images', function () {
         /which thread \d+ of block \d+/,
       ],
       [
+        'without its first barrier',
+        'sum_chain',
+        (body) => body.replace(barrier, ''),
+        /which thread \d+ of block \d+/,
+      ],
+      [
         'without its last barrier',
         'categorical_target',
         (body) => body.replace(new RegExp(`${barrier}(?![^]*${barrier})`), ''),
@@ -511,6 +517,8 @@ describe('committed kernel images', function () {
     const categorical = [...reductions, 'categorical.gk'];
     const losses = ['functions.gk', 'rows.gk', 'argmax_rows.gk', 'td_loss.gk', 'td_target.gk'];
     const ends = ['functions.gk', 'rows.gk', 'column_sums.gk', 'random.gk', 'step_end.gk'];
+    const sums = [...ends, 'unary.gk', 'binary.gk', 'chain.gk'];
+    const sumChains = [...sums, 'sum_chain.gk'];
     const learners: [
       what: string,
       kernel: string,
@@ -575,6 +583,19 @@ describe('committed kernel images', function () {
         reductions,
         ['out[(i + p) * out_stride] = scale * sum', 'out[(i + p) * out_stride] = sum'],
       ],
+      ['without its factor', 'sum_chain', sumChains, ['factor * sum;', 'sum;']],
+      [
+        'that writes unused outputs',
+        'sum_chain',
+        sumChains,
+        ['outputs > 1) y1', 'outputs > 0) y1'],
+      ],
+      [
+        'that sums rows in place of a column',
+        'sum_chain',
+        sumChains,
+        ['1, 1) {\n    if (kind == GK_SUM_COLUMN)', '1, 1) {\n    if (kind > GK_SUM_ROWS)'],
+      ],
       [
         'whose targets do not repeat',
         'td_loss_target',
@@ -624,6 +645,7 @@ describe('committed kernel images', function () {
       const comments = [
         ['step_end', ends, '// The scalar keeps its number.'],
         ['sum_long', reductions, '// The limit of pieces of a row'],
+        ['sum_chain', sumChains, '// Runs a program on one element:'],
         ['td_loss_target', losses, '// Returns the loss of the TD error d.'],
         ['categorical_target', categorical, '// Returns the cost of row i.'],
       ] as const;
