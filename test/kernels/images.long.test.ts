@@ -959,6 +959,14 @@ describe('committed kernel images', function () {
         );
     });
 
+    itAll('PoCL gives the bits of kernels whose branches have barriers', function () {
+      const icd = '/etc/OpenCL/vendors/pocl.icd';
+      need(this, { pocl: existsSync(icd) ? icd : undefined });
+      const [program, image] = made(this);
+      for (const kernel of ['step_end', 'sum_chain', 'sgd', 'sgd_follow'])
+        expect(run(program, 'short', image, kernel).trim(), kernel).to.match(passed('.*'));
+    });
+
     itLong(
       'PoCL gives the bits of the CPU kernels in groups of 7 to 256',
       function (this: Mocha.Context) {
