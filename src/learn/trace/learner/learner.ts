@@ -20,7 +20,8 @@ import { learnerWarning } from '../../state.ts';
 import type { PlanOptions } from '../plan/plan.ts';
 import { refuseType } from '../tape.ts';
 import { Fields } from './fields.ts';
-import { type Holder, type LooseDescription, Program } from './program.ts';
+import type { Holder } from './holders.ts';
+import { type LooseDescription, Program } from './program.ts';
 import { ProgramUpdate } from './update.ts';
 
 type Floats = Tensor<'float32'>;

@@ -2,17 +2,11 @@
  * The program of a learner's update: its memory, the trace of its phases, and the plan that computes
  * them. docs/contributing/design/expressions.md has the rules of phases.
  */
-import { createHash } from 'node:crypto';
 import { describeValue } from '../../../base/checks.ts';
 import type { Device, Tensor } from '../../../device/device.ts';
 import { guardConstruction, Owner, own } from '../../../device/owner.ts';
-import { Network } from '../../network/network.ts';
-import type { Optimizer } from '../../optimizer.ts';
-import { Expression, expressionOf, nodeFrom, nodeOf, reshaped } from '../expression.ts';
-import { gradientsOf } from '../gradient.ts';
-import { neededBy } from '../plan/merge.ts';
-import type { Output, Section } from '../plan/plan.ts';
-import { countOf, type Shape, shown, sizeOf } from '../shapes.ts';
+import type { Section } from '../plan/plan.ts';
+import { countOf } from '../shapes.ts';
 import {
   checkOptions,
   memoryOf,
@@ -24,9 +18,11 @@ import {
   userLine,
   withLine,
 } from '../tape.ts';
-import { type BatchField, checkField, inputOf } from './fields.ts';
-import { applied, Ensemble, Follower, MAX_EVERY, Parameter } from './networks.ts';
-import { OptimizerDescription } from './optimizers.ts';
+import { type BatchField, checkField } from './fields.ts';
+import { groupsOf, type Holder, holdersOf, list, plain } from './holders.ts';
+import type { Parameter } from './networks.ts';
+import { type Follow, type PlannedPhase, phasesOf, type Stepper } from './phases.ts';
+import { drawsOf, hashOf, sectionsOf } from './sections.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -41,68 +37,6 @@ export interface LooseDescription {
   readonly parameters?: unknown;
   readonly optimizers?: unknown;
   readonly update?: unknown;
-}
-
-/** Parameters with a name: a network, an ensemble or a loose parameter, or a follower of one. */
-export interface Holder {
-  readonly name: string;
-  /** null for a loose parameter */
-  readonly network: Network | null;
-  /** number of networks of an ensemble, or null */
-  readonly members: number | null;
-  readonly shape: Shape;
-  readonly size: number;
-  /** offset in the vector of all parameters, if `memory` is undefined */
-  offset: number;
-  readonly follower: Follower | null;
-  /** memory outside of the vector */
-  readonly memory: Floats | undefined;
-}
-
-/** An optimizer and the parameters that it steps. */
-export interface Stepper {
-  readonly name: string;
-  readonly description: OptimizerDescription;
-  readonly holders: readonly Holder[];
-  readonly optimizer: Optimizer;
-  /** gradient of all holders, in the order of the vector */
-  readonly gradient: Floats;
-  /** index of its number of steps among the program's counters */
-  readonly counter: number;
-  /** the follower that its steps move, or null */
-  follow: Follow | null;
-}
-
-/** A follower that an optimizer moves in the launch of its step. */
-export interface Follow {
-  readonly holder: Holder;
-  /** index of the phase whose step moves the follower: the last one that steps the optimizer */
-  readonly phase: number;
-  /** the first parameter of the optimizer that the follower follows */
-  readonly first: number;
-  readonly tau: number;
-  /** number of steps of the optimizer from one move to the next */
-  readonly every: number;
-}
-
-/** An optimizer's step in a phase. */
-export interface Event {
-  readonly name: string;
-  readonly stepper: Stepper;
-  /** index of the loss among the plan's outputs */
-  loss: number;
-}
-
-/** A phase of the update: sections of the plan, and the optimizers' steps that follow them. */
-export interface PlannedPhase {
-  readonly every: number;
-  /** sections with their periods, in order. The last one has the phase's own period */
-  readonly sections: readonly { readonly section: number; readonly every: number }[];
-  readonly events: readonly Event[];
-  /** section that computes the losses, which only records need */
-  readonly losses: number;
-  /** section that computes the priorities, which not every update returns, or −1 */
-  readonly priorities: number;
 }
 
 /** Names and memory that a built-in learner gives its program. */
@@ -124,28 +58,6 @@ export interface ProgramOptions {
   event?(optimizer: string, times: number): string;
 }
 
-const list = (names: readonly string[]): string => names.join(', ') || 'none';
-
-const plain = (what: string, value: unknown): Readonly<Record<string, unknown>> => {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    refuseType(`learner: ${what} must be an object by name, got ${describeValue(value)}`);
-  return value as Readonly<Record<string, unknown>>;
-};
-
-/** Returns an object whose unknown properties throw an error that lists the known ones. */
-function declared<T extends object>(object: T, what: string): T {
-  return new Proxy(object, {
-    get(target, key) {
-      if (typeof key === 'symbol' || Object.hasOwn(target, key)) return Reflect.get(target, key);
-      if (key === 'then' || key === 'toJSON') return undefined;
-      return refuseType(
-        `${what} '${key}' is not declared in learner(); declared: ${list(Object.keys(target))}`,
-      );
-    },
-    has: (target, key) => Object.hasOwn(target, key),
-  });
-}
-
 const known = [
   'name',
   'rows',
@@ -157,86 +69,6 @@ const known = [
   'seed',
   'firstUpdate',
 ];
-
-/** Names of the state that are not those of networks and parameters. */
-const reserved = ['numbers', 'updates', 'generator', 'optimizers'];
-
-/** Refuses a name that would make the names of a state ambiguous. */
-function checkName(what: string, name: string): void {
-  if (!/^[A-Za-z_]\w*$/.test(name) || reserved.includes(name))
-    refuseType(
-      `learner: ${what} cannot have the name '${name}'; a name has letters, digits and _, and ${reserved.join(', ')} are names in the state`,
-    );
-}
-
-function holdersOf(
-  description: LooseDescription,
-  memory: Readonly<Record<string, Floats>>,
-): Holder[] {
-  const networks = plain('networks', description.networks ?? {});
-  const parameters = plain('parameters', description.parameters ?? {});
-  for (const name of Object.keys(networks)) checkName('a network', name);
-  for (const name of Object.keys(parameters)) checkName('a parameter', name);
-  const holders: Holder[] = [];
-  const of = (
-    name: string,
-    network: Network,
-    members: number | null,
-    follower: Follower | null,
-  ) => {
-    const size = network.parameterCount * (members ?? 1);
-    if (size === 0)
-      refuseRange(`learner: network '${name}' has no parameters; write its ops as expressions`);
-    const own = { shape: [size], size, offset: 0, follower, memory: memory[name] };
-    holders.push({ name, network, members, ...own });
-  };
-  const followers: [string, Follower][] = [];
-  for (const [name, given] of Object.entries(networks)) {
-    if (given instanceof Network) of(name, given, null, null);
-    else if (given instanceof Ensemble) of(name, given.network, given.members, null);
-    else if (given instanceof Follower) followers.push([name, given]);
-    else
-      refuseType(
-        `learner: networks.${name} must be a Network, ensemble(…), polyak(…) or copied(…), got ${describeValue(given)}`,
-      );
-  }
-  for (const [name, given] of Object.entries(parameters)) {
-    if (!(given instanceof Parameter))
-      refuseType(`learner: parameters.${name} must be a parameter(…), got ${describeValue(given)}`);
-    if (Object.hasOwn(networks, name))
-      refuseType(`learner: '${name}' is a network and a parameter; give them two names`);
-    const { shape } = given as Parameter;
-    const size = sizeOf(shape);
-    const own = { shape, size, offset: 0, follower: null, memory: undefined };
-    holders.push({ name, network: null, members: null, ...own });
-  }
-  for (const [name, follower] of followers) {
-    const source = holders.find(
-      (each) => each.name === follower.of && !each.follower && each.network,
-    );
-    if (!source) {
-      const names = holders
-        .filter((each) => each.network && !each.follower)
-        .map((each) => each.name);
-      return refuseType(
-        `learner: networks.${name} follows '${follower.of}', which is not a network here; networks: ${list(names)} (it is described at ${userLine(follower.made)})`,
-      );
-    }
-    holders.push({ ...source, name, follower, memory: memory[name] });
-  }
-  return holders;
-}
-
-interface Loss {
-  readonly stepper: Stepper;
-  readonly node: Node;
-}
-interface CheckedPhase {
-  readonly every: number;
-  readonly losses: readonly Loss[];
-  readonly scalars: readonly (readonly [string, Node])[];
-  readonly priorities: Node | null;
-}
 
 /** Memory, trace and sections of a learner's update. */
 export class Program extends Owner {
@@ -291,7 +123,7 @@ export class Program extends Owner {
     );
     if (this.fields.length === 0) refuseType('learner: batch declares no fields');
     const holders = holdersOf(given, how.memory ?? {});
-    const groups = this.#groups(holders, plain('optimizers', given.optimizers));
+    const groups = groupsOf(holders, plain('optimizers', given.optimizers));
     // The vector: parameters with an optimizer, then those without one, then followers.
     const stepped = groups.flatMap((group) => group.holders);
     const rest = holders.filter((each) => !stepped.includes(each));
@@ -337,14 +169,15 @@ export class Program extends Owner {
         return [scalar, tape.add('memory', { tensor, name: scalar }, [], []) as Node];
       }),
     );
-    const checked = recording(tape, () => this.#trace(tape, memories, kept, update as never));
+    const traced = { tape, memories, kept };
+    const checked = recording(tape, () => phasesOf(this, traced, update as never));
     const scalars = checked.flatMap((phase) => phase.scalars.map(([scalar]) => scalar));
     for (const [i, scalar] of scalars.entries())
       if (scalars.indexOf(scalar) !== i && !how.scalars)
         refuseType(`learner: two phases have a scalar '${scalar}'; give them two names`);
     this.scalars = how.scalars ?? scalars;
     this.numbers = numbers ?? allocate(Math.max(this.scalars.length, 1));
-    const planned = this.#plan(tape, memories, checked, { kept, event: how.event });
+    const planned = sectionsOf(this, traced, checked, how.event);
     this.phases = planned.phases;
     this.sections = planned.sections;
     this.priorities = planned.priorities;
@@ -452,37 +285,6 @@ export class Program extends Owner {
     }
   }
 
-  #groups(holders: readonly Holder[], given: Readonly<Record<string, unknown>>) {
-    const groups = Object.entries(given).map(([name, description]) => {
-      if (!(description instanceof OptimizerDescription))
-        return refuseType(
-          `learner: optimizers.${name} must be adam(…), adamW(…) or sgd(…), got ${describeValue(description)}`,
-        );
-      const of = (description.of ?? [name]).map((each) => {
-        const holder = holders.find((one) => one.name === each);
-        if (!holder)
-          return refuseType(
-            `learner: optimizers.${name} steps '${each}', which is neither a network nor a parameter; declared: ${list(holders.map((one) => one.name))}`,
-          );
-        if (holder.follower)
-          refuseType(
-            `learner: optimizers.${name} steps '${each}', which follows '${holder.follower.of}'`,
-          );
-        return holder;
-      });
-      return { name, description, holders: of };
-    });
-    const all = groups.flatMap((group) => group.holders.map((holder) => ({ holder, group })));
-    for (const [i, { holder, group }] of all.entries()) {
-      const first = all.findIndex((each) => each.holder === holder);
-      if (first !== i)
-        refuseType(
-          `learner: optimizers ${all[first]!.group.name} and ${group.name} both step '${holder.name}'`,
-        );
-    }
-    return groups;
-  }
-
   /** Writes the initial parameters. Networks get seeds in the order in which they are declared. */
   #initialize(holders: readonly Holder[], given: LooseDescription): void {
     const parameters = plain('parameters', given.parameters ?? {});
@@ -507,324 +309,4 @@ export class Program extends Owner {
     }
     this.vector.write(flat);
   }
-
-  /** Calls the user's function, and checks the phases that it returns. */
-  #trace(
-    tape: Tape,
-    memories: ReadonlyMap<Holder, Node>,
-    kept: ReadonlyMap<string, Node>,
-    update: (...given: readonly unknown[]) => unknown,
-  ): readonly CheckedPhase[] {
-    const networks: Record<string, unknown> = {};
-    const parameters: Record<string, unknown> = {};
-    for (const [name, memory] of kept) parameters[name] = expressionOf(memory);
-    for (const [{ name, network, members }, memory] of memories) {
-      if (network) networks[name] = applied(name, network, members, memory);
-      else parameters[name] = expressionOf(memory);
-    }
-    const batch = Object.fromEntries(
-      this.fields.map((field) => [field.name, expressionOf(inputOf(tape, this.rows, field))]),
-    );
-    const returned = update(
-      declared(networks, 'network'),
-      declared(batch, 'batch field'),
-      declared(parameters, 'parameter'),
-    );
-    if (typeof (returned as { then?: unknown } | null)?.then === 'function')
-      refuseType('learner: update must return its phases at once, so it cannot be async');
-    const phases = Array.isArray(returned) ? returned : [returned];
-    if (phases.length === 0) refuseType('learner: update returned no phases');
-    const checked = phases.map((phase, i) =>
-      this.#phase(tape, phase, phases.length > 1 ? `phase ${i}` : 'update'),
-    );
-    if (checked.filter(({ priorities }) => priorities).length > 1)
-      refuseType('learner: two phases return priorities; one of them does');
-    return checked;
-  }
-
-  #phase(tape: Tape, given: unknown, what: string): CheckedPhase {
-    const phase = plain(`the result of ${what}`, given);
-    if (given instanceof Expression)
-      refuseType(`learner: ${what} is an expression; return { minimize: { name: loss } }`);
-    checkOptions(
-      `learner: ${what}`,
-      phase,
-      ['minimize', 'scalars', 'priorities', 'every'],
-      'return { minimize: { name: loss } }',
-    );
-    const expression = (key: string, value: unknown): Node => {
-      const node = nodeOf(`learner: ${what}: ${key}`, value);
-      if (node.tape !== tape)
-        refuseType(
-          `learner: ${what}: ${key} is an expression of another learner or trace, made at ${userLine(node.made)}`,
-        );
-      return node;
-    };
-    const single = (key: string, value: unknown): Node => {
-      const node = expression(key, value);
-      if (sizeOf(node.shape) !== 1 || node.shape.length > 1)
-        refuseRange(
-          `learner: ${what}: ${key}, made at ${userLine(node.made)}, must have shape [] or [1], got ${shown(node.shape)}; take its mean()`,
-        );
-      return node;
-    };
-    const every = phase.every ?? 1;
-    countOf(`learner: ${what}: every`, every as number, 1, refuseRange);
-    if ((every as number) > MAX_EVERY)
-      refuseRange(`learner: ${what}: every must be at most 2^31 − 1, got ${every}`);
-    const minimize = Object.entries(plain(`minimize of ${what}`, phase.minimize ?? {})).filter(
-      ([, loss]) => loss !== undefined,
-    );
-    const losses = minimize.map(([name, loss]) => {
-      const stepper = this.steppers.find((each) => each.name === name);
-      if (!stepper) {
-        const holder = this.holders.find((each) => each.name === name);
-        return refuseType(
-          holder?.follower
-            ? `learner: ${what} minimizes '${name}', which follows '${holder.follower.of}'; minimize that`
-            : holder
-              ? `learner: ${what} minimizes '${name}', which has no optimizer; add optimizers: { ${name}: adam() }`
-              : `learner: ${what} minimizes '${name}', which is not declared; optimizers: ${list(this.steppers.map((each) => each.name))}`,
-        );
-      }
-      return { stepper, node: single(`minimize.${name}`, loss) };
-    });
-    const scalars = Object.entries(plain(`scalars of ${what}`, phase.scalars ?? {}))
-      .filter(([, value]) => value !== undefined)
-      .map(([name, value]) => [name, single(`scalars.${name}`, value)] as const);
-    let priorities: Node | null = null;
-    if (phase.priorities !== undefined) {
-      priorities = expression('priorities', phase.priorities);
-      const { shape } = priorities;
-      if (shape.length < 1 || shape.length > 2 || shape[0] !== this.rows || (shape[1] ?? 1) !== 1)
-        refuseRange(
-          `learner: ${what}: priorities must be [${this.rows}], one number a row, got ${shown(shape)}`,
-        );
-      priorities = nodeFrom(reshaped(expressionOf(priorities), [this.rows]));
-    }
-    return { every: every as number, losses, scalars, priorities };
-  }
-
-  /** Derives the gradients, and orders all results in sections. */
-  #plan(
-    tape: Tape,
-    memories: ReadonlyMap<Holder, Node>,
-    checked: readonly CheckedPhase[],
-    {
-      kept,
-      event = (name, times) => (times === 0 ? name : `${name}.${times}`),
-    }: { kept: ReadonlyMap<string, Node>; event: ProgramOptions['event'] },
-  ) {
-    const order = new Map<Node, number>();
-    const enter = (nodes: readonly Node[], phase: number) => {
-      for (const node of neededBy(nodes, order)) order.set(node, phase);
-    };
-    const changes = checked.map(
-      ({ losses, scalars }) =>
-        new Set([
-          ...losses.flatMap(({ stepper }) => stepper.holders.map((each) => memories.get(each)!)),
-          ...scalars.flatMap(([scalar]) => kept.get(scalar) ?? []),
-        ]),
-    );
-    const main = checked.map((phase, p) => {
-      const values = phase.scalars.map(([, node]) => node);
-      const roots = [...phase.losses.map(({ node }) => node), ...values];
-      enter(phase.priorities ? [...roots, phase.priorities] : roots, p);
-      const outputs: Output[] = phase.losses.flatMap(({ stepper, node }) =>
-        this.#gradients(stepper, node, memories, { order, changes, phase: p }),
-      );
-      for (const { stepper } of phase.losses) {
-        const { schedule } = stepper.description;
-        if (schedule) outputs.push(rateOf(tape, stepper));
-      }
-      for (const [name, node] of phase.scalars) {
-        const offset = this.scalars.indexOf(name);
-        const into = this.numbers.view({ shape: [1], offset });
-        // A scalar that the trace reads has its value when the next launch reads it.
-        outputs.push({ node, into, reported: !kept.has(name) });
-      }
-      enter(
-        outputs.map(({ node }) => node),
-        p,
-      );
-      return outputs;
-    });
-    // An op that phases of several periods need runs as often as each of them.
-    const periods = new Map<Node, number>();
-    for (const [p, outputs] of main.entries())
-      for (const node of neededBy(
-        outputs.map((each) => each.node),
-        new Map(),
-      ))
-        periods.set(node, gcd(periods.get(node) ?? 0, checked[p]!.every));
-    // Records may read each loss alone, and a caller the priorities. An op that only one of them needs
-    // belongs to its section.
-    const read = new Map<Node, number[]>();
-    for (const { losses, priorities, every } of checked)
-      for (const roots of [losses.map((each) => each.node), priorities ? [priorities] : []])
-        for (const node of neededBy(roots, new Map()))
-          read.set(node, [...(read.get(node) ?? []), every]);
-    for (const [node, all] of read)
-      if (all.length > 1 || periods.has(node))
-        periods.set(node, all.reduce(gcd, periods.get(node) ?? 0));
-    // Each update draws the numbers that only a record or the priorities need, so that these do not
-    // change later numbers.
-    for (const [node, p] of order)
-      if (node.op === 'draw' && !periods.has(node)) periods.set(node, checked[p]!.every);
-    const sections: Section[] = [];
-    let [outputsBefore, priorities] = [0, -1];
-    const seen = new Map<string, number>();
-    const ownOf: Node[][] = main.map(() => []);
-    for (const [node, phase] of order) ownOf[phase]!.push(node);
-    const phases = main.map((outputs, p): PlannedPhase => {
-      const { every, losses } = checked[p] as CheckedPhase;
-      const own = ownOf[p]!;
-      const shorter = [...new Set(own.map((node) => periods.get(node) ?? every))]
-        .filter((period) => period !== every)
-        .sort((a, b) => a - b);
-      const parts = shorter.map((period) => {
-        const nodes = own.filter((node) => periods.get(node) === period);
-        sections.push({ outputs: [], computes: nodes, every: period });
-        return { section: sections.length - 1, every: period };
-      });
-      // Later phases may need an op that this phase computes.
-      const needed = own.filter((node) => periods.get(node) === every);
-      sections.push({ outputs, computes: needed, every });
-      const last = { section: sections.length - 1, every };
-      outputsBefore += outputs.length;
-      const prioritized = checked[p]!.priorities;
-      if (prioritized) {
-        sections.push({ outputs: [{ node: prioritized }], every, optional: true });
-        priorities = outputsBefore++;
-      }
-      const prioritySection = prioritized ? sections.length - 1 : -1;
-      const events = losses.map(({ stepper }, i): Event => {
-        const times = seen.get(stepper.name) ?? 0;
-        seen.set(stepper.name, times + 1);
-        return { name: event(stepper.name, times), stepper, loss: outputsBefore + i };
-      });
-      const results = losses.map(({ node }) => ({ node }));
-      sections.push({
-        ...{ outputs: results, changes: changes[p]!, every },
-        ...{ optional: true, records: true },
-      });
-      outputsBefore += losses.length;
-      return {
-        every,
-        sections: [...parts, last],
-        events,
-        losses: sections.length - 1,
-        priorities: prioritySection,
-      };
-    });
-    return { phases, sections, priorities, order };
-  }
-
-  /** Returns the gradient of a loss with respect to the parameters of an optimizer. */
-  #gradients(
-    stepper: Stepper,
-    loss: Node,
-    memories: ReadonlyMap<Holder, Node>,
-    at: { order: ReadonlyMap<Node, number>; changes: readonly ReadonlySet<Node>[]; phase: number },
-  ): Output[] {
-    const wrt = stepper.holders.map((holder) => memories.get(holder)!);
-    refuseStale(loss, wrt, at);
-    const found = gradientsOf(loss, wrt, (i) => {
-      const { name } = stepper.holders[i] as Holder;
-      return `learner: the loss of '${stepper.name}', made at ${userLine(loss.made)}, does not depend on '${name}', or only through detach(), comparisons or indices, which have no gradient`;
-    });
-    let offset = 0;
-    return found.map((node, i) => {
-      const { size } = stepper.holders[i] as Holder;
-      const into = stepper.gradient.view({ shape: [size], offset });
-      offset += size;
-      return { node, into };
-    });
-  }
-}
-
-/** Computes a learning rate from the number of steps before this one. */
-function rateOf(tape: Tape, { name, description, optimizer }: Stepper): Output {
-  const { steps, learningRate } = optimizer;
-  // Each step of an optimizer reads the count anew, so the ops of two steps must not be merged.
-  const called = `steps of ${name} for op ${tape.nodes.length}`;
-  const count = tape.add('memory', { tensor: steps, name: called }, [], [1]);
-  const step = reshaped(expressionOf(count as Node), []) as Expression<readonly []>;
-  const rate = recording(tape, () => description.schedule!(step));
-  const node = nodeOf(`optimizers.${name}: the result of the schedule`, rate);
-  if (sizeOf(node.shape) !== 1 || node.shape.length > 1 || node.tape !== tape)
-    refuseRange(
-      `optimizers.${name}: a schedule returns an expression of shape [], got ${shown(node.shape)}`,
-    );
-  return { node, into: learningRate };
-}
-
-/**
- * Refuses a gradient through an op that an earlier phase computed, if parameters that the op reads
- * were stepped since: the gradient would use other parameters than the value.
- */
-function refuseStale(
-  loss: Node,
-  wrt: readonly Node[],
-  at: { order: ReadonlyMap<Node, number>; changes: readonly ReadonlySet<Node>[]; phase: number },
-): void {
-  const { order, changes, phase } = at;
-  const above = neededBy([loss], new Map());
-  const reached = new Set<Node>(wrt);
-  for (const node of [...above].sort((a, b) => a.id - b.id)) {
-    if (node.op === 'detach' || !node.inputs.some((input) => reached.has(input))) continue;
-    reached.add(node);
-    const computed = order.get(node) ?? phase;
-    if (computed === phase || memoryOf(node)) continue;
-    for (const input of node.inputs) {
-      const memory = memoryOf(input);
-      if (memory?.op !== 'memory') continue;
-      if (changes.slice(computed, phase).some((each) => each.has(memory)))
-        refuseType(
-          `learner: phase ${phase} differentiates through '${memory.attributes.name}' at ${userLine(node.made)}, which phase ${computed} computed before it stepped '${memory.attributes.name}'; compute it again, as in ${memory.attributes.name}(x), for the later loss`,
-        );
-    }
-  }
-}
-
-const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
-
-/** Names the draws in program order, and returns them in the order in which an update makes them. */
-function drawsOf(tape: Tape, order: ReadonlyMap<Node, number>, names?: readonly string[]) {
-  const counts = { normal: 0, uniform: 0 };
-  let at = 0;
-  const all = tape.nodes.flatMap((node) => {
-    if (node.op !== 'draw') return [];
-    const { kind } = node.attributes;
-    return [{ name: names?.[at++] ?? `${kind}.${counts[kind]++}`, node: node as Node }];
-  });
-  if (names && names.length !== all.length)
-    throw new Error(`${names.length} names of draws are given, and update makes ${all.length}`);
-  return all.sort((a, b) => (order.get(a.node) ?? 0) - (order.get(b.node) ?? 0));
-}
-
-/** Returns a hash of the ops that the sections need. */
-function hashOf(tape: Tape, sections: readonly Section[]): string {
-  const hash = createHash('sha256');
-  const needed = neededBy(
-    sections.flatMap(({ outputs }) => outputs.map(({ node }) => node)),
-    new Map(),
-  );
-  const names = new Map<Node, number>();
-  for (const node of tape.nodes) {
-    if (!needed.has(node)) continue;
-    names.set(node, names.size);
-    const attributes = Object.entries(node.attributes).map(([key, value]) =>
-      value instanceof Float32Array
-        ? `${key} ${new Uint32Array(value.buffer, value.byteOffset, value.length)}`
-        : typeof value === 'number' || typeof value === 'string' || Array.isArray(value)
-          ? `${key} ${value}`
-          : typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype
-            ? `${key} ${Object.entries(value as object)}`
-            : key,
-    );
-    const inputs = node.inputs.map((input) => names.get(input));
-    hash.update([node.op, node.shape, inputs, attributes].join(' '));
-  }
-  return hash.digest('hex').slice(0, 16);
 }

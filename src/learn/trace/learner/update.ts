@@ -14,7 +14,9 @@ import { adamParts, networkParts, type Part, tensorParts } from '../../state.ts'
 import type { WatchedVector } from '../../watch.ts';
 import { Plan, type PlanOptions } from '../plan/plan.ts';
 import { type Node, refuseRange } from '../tape.ts';
-import type { Holder, PlannedPhase, Program, Stepper } from './program.ts';
+import type { Holder } from './holders.ts';
+import type { PlannedPhase, Stepper } from './phases.ts';
+import type { Program } from './program.ts';
 import { StepEnd } from './step-end.ts';
 
 type Floats = Tensor<'float32'>;
