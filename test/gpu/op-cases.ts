@@ -95,10 +95,10 @@ const all: readonly (readonly [
     [2, 33, 45, 1, 1485],
   ].map((wholes) => ['sum_long', wholes, [0.5]] as const),
   ...[
-    [1, 601, 2, 1],
-    [1, 1, 1, 4],
-    [2, 1, 301, 4],
+    [1, 601, 2, 4],
     [2, 37, 100, 4],
+    [1, 1, 1, 1],
+    [2, 1, 301, 1],
   ].map((wholes) => ['sum_chain', wholes, [0.5]] as const),
   ['softmax_rows', [rows, 301, 302, 303, 0]],
   ['softmax_rows', [rows, 301, 302, 303, 1]],
