@@ -125,7 +125,7 @@ describeAll('mutations of the phases of learners', function () {
       ([file, from, to, , seed = 0]): Mutated => [file, from, to, `${seed} learners`],
     );
     const same = 'offset += size;';
-    list.push(['learner/program', same, same, '0 learners']);
+    list.push(['learner/sections', same, same, '0 learners']);
     lines = await differencesOf(list);
   });
 
