@@ -91,8 +91,8 @@ const mutations: readonly Mutation[] = [
     'merging draws',
   ],
   ['plan/merge', 'inputs, attributes].join', 'inputs].join', 'merging unequal ops'],
-  ['plan/plan', 'kept.buffer.output = true;', '', 'results that stay after the plan'],
-  ['plan/plan', 'rows * rowStride + rest', 'rest + rows', 'row strides of inputs'],
+  ['plan/results', 'kept.buffer.output = true;', '', 'results that stay after the plan'],
+  ['plan/inputs', 'rows * rowStride + rest', 'rest + rows', 'row strides of inputs'],
   ['shapes', 'return null;', '{}', 'views that need a copy'],
   [
     'plan/chains',

@@ -99,7 +99,7 @@ const mutations: readonly Mutation[] = [
   ['plan/late-sums', '!sections[section].records', 'false', 'sums that other launches read', 30],
   ['learner/step-end', 'first ? 0 : 1', '0', 'the means of scalars'],
   ['plan/plan', 'launch.section < section', 'launch.section <= section', 'the starts of sections'],
-  ['plan/plan', '&& alone(into)', '', 'results that other sections compute'],
+  ['plan/results', '&& alone(into)', '', 'results that other sections compute'],
   ['plan/draws', 'given.get(each)', 'undefined', 'given random numbers', 2],
   ['plan/lowering', '&& this.merged.serves(known.section, this.#section)', '', 'shared copies', 63],
   [

@@ -1,19 +1,34 @@
 /** A plan: the launches and the memory of a trace, made once. Emitting it only launches kernels. */
-import { describeValue } from '../../../base/checks.ts';
-import type { dtypes } from '../../../base/dtype.ts';
-import { closedError, rangeError, typeError } from '../../../base/errors.ts';
-import { type Device, type Stream, Tensor } from '../../../device/device.ts';
+import { closedError } from '../../../base/errors.ts';
+import type { Device, Stream, Tensor } from '../../../device/device.ts';
 import type { DeviceGenerator } from '../../../device/graph/generator.ts';
 import { type ProductRules, productRulesOf } from '../../../device/products.ts';
-import { isDense, rowMajor } from '../../../device/strides.ts';
 import { type OpLabel, WatchedStream } from '../../non-finite.ts';
-import { type Shape, shown, sizeOf } from '../shapes.ts';
-import { isView, type Node, userLine } from '../tape.ts';
+import { shown } from '../shapes.ts';
+import type { Node } from '../tape.ts';
 import { chained } from './chains.ts';
 import { CountedStream } from './counted-stream.ts';
 import { longest } from './depth.ts';
 import { type Drawn, enqueueDraw, isDraw, lastDraw, withJoinedDraws } from './draws.ts';
 import { withHeads } from './heads.ts';
+import {
+  type Bound,
+  bindStep,
+  boundInputs,
+  type DeclaredInput,
+  type InputStep,
+  inputsOf,
+  overlap,
+  seen,
+} from './inputs.ts';
+import {
+  describeLaunch,
+  describeOps,
+  differentiatedOf,
+  linesOf,
+  nodesOf,
+  readersOfInfinity,
+} from './labels.ts';
 import {
   dependenciesIn,
   type LanePlan,
@@ -24,19 +39,12 @@ import {
   waitsIn,
 } from './lanes.ts';
 import { arranged, type PlannedSum } from './late-sums.ts';
-import {
-  type Buffer,
-  type Launch,
-  type LayerPlace,
-  rowsIn,
-  type Value,
-  type View,
-  type Whole,
-} from './launches.ts';
+import type { Buffer, Launch, LayerPlace, Value, View } from './launches.ts';
 import { Lowering } from './lowering.ts';
 import type { Layout } from './memory.ts';
 import type { Merged } from './merge.ts';
 import { lowerings } from './op-lowerings.ts';
+import { keep, type SectionResult, usersOf } from './results.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -81,22 +89,13 @@ export interface Section {
 }
 
 /** A launch with its arguments, as far as they do not depend on the inputs. */
-interface Step {
-  readonly launch: Launch;
+interface Step extends InputStep {
   readonly name: string;
   readonly args: { tensors: Floats[]; wholes: number[]; reals: readonly number[] };
-  /** indices of the operands that are inputs */
-  readonly bound: readonly number[];
   /** the memory of random numbers that the launch draws, or null */
   readonly drawn: Drawn | null;
   /** nodes of a graph, or 0 for the launches of a layer that has not run */
   nodes: number;
-}
-
-/** The tensor of an input, and its row stride. */
-interface Bound {
-  readonly tensor: Tensor;
-  readonly rowStride: number;
 }
 
 /** A tensor that a launch writes. */
@@ -147,7 +146,7 @@ export class Plan implements Disposable {
   readonly #merged: Merged;
   readonly #arena: Floats;
   readonly #constants: Floats;
-  readonly #inputs: ReadonlyMap<string, NodeInput>;
+  readonly #inputs: ReadonlyMap<string, DeclaredInput>;
   readonly #poison: boolean;
   /** index of the last draw of a run, or −1 if a run may leave it out */
   readonly #lastDraw: number;
@@ -190,7 +189,7 @@ export class Plan implements Disposable {
     const { products = productRulesOf(device) } = options;
     const lowering = new Lowering(demands, lowerings, products, heads);
     const results = sections.flatMap(({ outputs }, section) =>
-      outputs.map(({ node, into, reported = false }): Result => {
+      outputs.map(({ node, into, reported = false }): SectionResult => {
         lowering.enter(section);
         return { node, into, reported, section, value: lowering.value(node) };
       }),
@@ -309,7 +308,7 @@ export class Plan implements Disposable {
    */
   bind(stream: Stream, inputs: Readonly<Record<string, Tensor>>): void {
     if (this.#arena.closed) throw closedError('this plan');
-    const bound = this.#bind(inputs);
+    const bound = boundInputs(this.#inputs, inputs, this.#arena);
     const changed = new Set<string>();
     for (const [name, { tensor }] of bound)
       if (this.#last.get(name)?.tensor !== tensor) changed.add(name);
@@ -501,42 +500,6 @@ export class Plan implements Disposable {
     stream.launch(name as 'unary', args as never);
   }
 
-  #bind(inputs: Readonly<Record<string, Tensor>>): ReadonlyMap<string, Bound> {
-    if (typeof inputs !== 'object' || inputs === null)
-      throw typeError(`a trace takes its inputs by name, got ${describeValue(inputs)}`);
-    const names = [...this.#inputs.keys()];
-    for (const name of Object.keys(inputs))
-      if (!this.#inputs.has(name))
-        throw typeError(`the trace has no input '${name}'; its inputs are ${names.join(', ')}`);
-    const bound = new Map<string, Bound>();
-    for (const [name, { shape, dtype, contiguous }] of this.#inputs) {
-      const tensor = Object.hasOwn(inputs, name) ? inputs[name] : undefined;
-      if (!(tensor instanceof Tensor))
-        throw typeError(
-          `input '${name}' must be a tensor ${shown(shape)}, got ${describeValue(tensor)}`,
-        );
-      tensor.checkOpen();
-      if (tensor.device.name !== this.device.name)
-        throw typeError(
-          `input '${name}' is on ${tensor.device.name}, and the trace is on ${this.device.name}`,
-        );
-      if (tensor.handle === this.#arena.handle)
-        throw rangeError(
-          `input '${name}' is memory of this plan, which a run overwrites; copy it to a tensor of its own`,
-        );
-      if (tensor.dtype !== dtype)
-        throw typeError(`input '${name}' must be ${dtype}, got ${tensor.dtype}`);
-      if (tensor.shape.length !== shape.length || tensor.shape.some((n, d) => n !== shape[d]))
-        throw rangeError(`input '${name}' must be ${shown(shape)}, got ${shown(tensor.shape)}`);
-      if (contiguous && !tensor.contiguous)
-        throw rangeError(
-          `input '${name}' was declared contiguous, got strides [${tensor.strides}] for ${shown(shape)}`,
-        );
-      bound.set(name, { tensor, rowStride: rowStrideOf(name, tensor) });
-    }
-    return bound;
-  }
-
   /**
    * Number of nodes that one run adds to a graph. A layer other than a linear one counts from its
    * first run on.
@@ -617,174 +580,4 @@ export class Plan implements Disposable {
   [Symbol.dispose](): void {
     this.close();
   }
-}
-
-/** A result of a section before it has memory of its own. */
-interface Result {
-  readonly node: Node;
-  readonly into: Floats | undefined;
-  readonly reported: boolean;
-  readonly section: number;
-  readonly value: Value;
-}
-
-/** A use of a buffer by a launch. */
-interface Use {
-  readonly section: number;
-  readonly writes: boolean;
-}
-
-/** Returns the uses of each buffer. */
-function usersOf(launches: readonly Launch[]): ReadonlyMap<Buffer, readonly Use[]> {
-  const users = new Map<Buffer, Use[]>();
-  for (const { views, writes, section } of launches)
-    for (const [v, { buffer }] of views.entries()) {
-      const own = users.get(buffer) ?? [];
-      own.push({ section, writes: v < writes });
-      users.set(buffer, own);
-    }
-  return users;
-}
-
-/** Returns the value of a result in memory of its own, which stays until the plan's end. */
-function keep(
-  lowering: Lowering,
-  result: Result,
-  results: readonly Result[],
-  users: ReadonlyMap<Buffer, readonly Use[]>,
-): Value {
-  const { node, into, section, value } = result;
-  const { shape } = node;
-  lowering.enter(section);
-  const { buffer } = value;
-  const owned = buffer.kind === 'arena' && buffer.size === sizeOf(shape) && value.offset === 0;
-  // Given memory changes only when the section runs. Other sections may read it until it is written
-  // again, as the gradient of an optimizer that steps in two phases.
-  const alone = ({ handle, byteOffset }: Floats) => {
-    const others = (users.get(buffer) ?? []).filter((use) => use.section !== section);
-    if (others.some(({ writes }) => writes)) return false;
-    const again = results.some(
-      (other) =>
-        other !== result && other.into?.handle === handle && other.into.byteOffset === byteOffset,
-    );
-    return !(
-      again &&
-      (others.length > 0 ||
-        results.some((other) => other.section !== section && other.value.buffer === buffer))
-    );
-  };
-  const free = into ? !buffer.output && alone(into) : buffer.tensor === null;
-  const kept = owned && free && isDense(shape, value.strides) ? value : lowering.kept(node, value);
-  kept.buffer.output = true;
-  kept.buffer.tensor = into ?? null;
-  return kept;
-}
-
-/** Shape, dtype and layout of an input. */
-interface NodeInput {
-  readonly shape: Shape;
-  readonly dtype: keyof typeof dtypes;
-  readonly contiguous: boolean;
-}
-
-function inputsOf(nodes: readonly Node[]): ReadonlyMap<string, NodeInput> {
-  const inputs = new Map<string, NodeInput>();
-  const tape = nodes[0]?.tape;
-  for (const node of tape?.nodes ?? [])
-    if (node.op === 'input')
-      inputs.set(node.attributes.name, { ...node.attributes, shape: node.shape });
-  return inputs;
-}
-
-/** Returns the ops of gradients, and the ops whose values gradients read. */
-function differentiatedOf(nodes: readonly Node[], of: (node: Node) => Node): ReadonlySet<Node> {
-  const found = new Set<Node>();
-  const enter = (given: Node): void => {
-    const node = of(given);
-    if (found.has(node)) return;
-    found.add(node);
-    if (node.op === 'part' || isView(node)) enter(node.inputs[0]!);
-  };
-  for (const node of nodes)
-    if (node.derived) {
-      found.add(node);
-      for (const input of node.inputs) enter(input);
-    }
-  return found;
-}
-
-/** Returns the ops that read an infinite constant, directly or through other ops. */
-function readersOfInfinity(nodes: readonly Node[]): ReadonlySet<Node> {
-  const readers = new Set<Node>();
-  for (const node of nodes) {
-    const { op, attributes } = node;
-    const own = op === 'full' && Math.abs(attributes.value) === Number.POSITIVE_INFINITY;
-    if (own || node.inputs.some((input) => readers.has(input))) readers.add(node);
-  }
-  return readers;
-}
-
-const describeOp = (node: Node): string => {
-  const { attributes, op } = node;
-  const name = 'f' in attributes ? attributes.f : op === 'fused' ? attributes.name : op;
-  return `${node.derived ? 'd ' : ''}${name}`;
-};
-
-/** Returns the ops that a launch computes, of which a chain has several. */
-const nodesOf = ({ node, chain }: Launch): readonly Node[] => chain ?? [node];
-const describeOps = (launch: Launch): string => nodesOf(launch).map(describeOp).join('+');
-/** Names the ops of a launch for the table, with the layer that it computes. */
-function describeLaunch(launch: Launch): string {
-  const { attributes } = launch.node;
-  if (!launch.layer || !('network' in attributes)) return describeOps(launch);
-  return `${describeOps(launch)} ${attributes.name} ${launch.layer}`;
-}
-const linesOf = (launch: Launch): string =>
-  [...new Set(nodesOf(launch).map(({ made }) => userLine(made)))].join(', ');
-
-const resolved = (value: number, rowStride: number): number => {
-  const { rows, rest } = rowsIn(value);
-  return rows * rowStride + rest;
-};
-
-/** Returns the options of a view, which is one run if `flat` is true. */
-function seen(shape: Shape, strides: readonly number[], offset: number, flat = false) {
-  if (!flat) return { shape: [...shape], strides: [...strides], offset };
-  return { shape: [1 + shape.reduce((n, length, d) => n + (length - 1) * strides[d]!, 0)], offset };
-}
-
-/** Returns whether the ranges of the elements of two tensors overlap. */
-const overlap = (a: Tensor, b: Tensor): boolean =>
-  a.handle === b.handle &&
-  a.byteOffset < b.byteOffset + b.spanBytes &&
-  b.byteOffset < a.byteOffset + a.spanBytes;
-
-/** Gives a step the views and strides of its inputs. */
-function bindStep({ launch, args, bound }: Step, inputs: ReadonlyMap<string, Bound>): void {
-  if (bound.length === 0) return;
-  for (const i of bound) args.tensors[i] = boundView(launch.views[i]!, inputs) as Floats;
-  launch.wholes.forEach((whole: Whole, at) => {
-    if (typeof whole === 'number') return;
-    const { rowStride } = inputs.get(launch.views[whole.of]!.buffer.name)!;
-    args.wholes[at] = resolved(whole.stride, rowStride);
-  });
-}
-
-/** Returns the view of an input that a launch reads. */
-function boundView(view: View, inputs: ReadonlyMap<string, Bound>): Tensor {
-  const { tensor, rowStride } = inputs.get(view.buffer.name) as Bound;
-  const strides = view.strides.map((stride) => resolved(stride, rowStride));
-  return tensor.view(seen(view.shape, strides, resolved(view.offset, rowStride), view.flat));
-}
-
-/** Returns the distance between the rows of an input. Throws if its other dimensions have gaps. */
-function rowStrideOf(name: string, { shape, strides }: Tensor): number {
-  const dense = rowMajor(shape);
-  const fits = shape.every((length, d) => length === 1 || d === 0 || strides[d] === dense[d]);
-  const least = dense[0] ?? 1;
-  if (!fits || ((shape[0] ?? 1) > 1 && strides[0]! < least))
-    throw rangeError(
-      `input '${name}' must be rows of contiguous elements, got strides [${strides}] for ${shown(shape)}; copy it to a dense tensor first`,
-    );
-  return (shape[0] ?? 1) > 1 ? strides[0]! : least;
 }
