@@ -1,7 +1,7 @@
 /** Tests the memory to which updates write priorities. */
 import { expect } from 'chai';
 import { linear, Network } from '../../src/entries/learner.ts';
-import { learner, sgd } from '../../src/entries/trace.ts';
+import { learner, sgd, uniform } from '../../src/entries/trace.ts';
 import { type Device, openDevice, type Tensor } from '../../src/index.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { builtIn } from './nodes.ts';
@@ -64,6 +64,94 @@ describe('priorities', () => {
       learner.update(stream, batch, out);
       expect(new Set(await dense.toArray())).to.deep.equal(new Set([7]));
     });
+
+  /** A learner whose errors have random factors, and the tensors of an update. */
+  function drawing(what: 'errors' | 'factors') {
+    const rows = 4;
+    const made = learner(device, {
+      name: 'factors',
+      ...{ rows, batch: { obs: [2], rewards: [] } },
+      networks: { q: new Network([linear(2, 1)]) },
+      optimizers: { q: sgd({ learningRate: 1e-3 }) },
+      update({ q }, { obs, rewards }) {
+        const factors = uniform([rows]);
+        const error = q(obs).reshape([rows]).sub(rewards).mul(factors);
+        const priorities = what === 'factors' ? factors : error.abs();
+        return {
+          minimize: { q: error.square().mean() },
+          scalars: { f: factors.mean() },
+          priorities,
+        };
+      },
+    });
+    const floats = (shape: number[], of: (i: number) => number) => {
+      const size = shape.reduce((a, b) => a * b, 1);
+      return device.allocate({ shape }).write(Float32Array.from({ length: size }, (_, i) => of(i)));
+    };
+    const batch = { obs: floats([rows, 2], (i) => i), rewards: floats([rows], (i) => i / 4) };
+    return { made, rows, batch, floats, out: device.allocate({ shape: [1] }) };
+  }
+
+  for (const what of ['errors', 'factors'] as const)
+    it(`that are ${what} of a draw are equal in any memory`, async () => {
+      const { made, rows, batch, floats, out } = drawing(what);
+      using _ = made;
+      const state = await made.state();
+      const found: number[][] = [];
+      for (const stride of [2, 1]) {
+        await made.loadState(state);
+        const priorities = floats([rows, stride], () => -5).view({
+          shape: [rows],
+          strides: [stride],
+        });
+        for (let i = 0; i < 2; i++) made.update(stream, { ...batch, priorities }, out);
+        const weights = await made.weights('q').toArray();
+        found.push([...(await priorities.toArray()), ...(await out.toArray()), ...weights]);
+      }
+      expect(found[1]).to.deep.equal(found[0]);
+      expect(found[0]!.slice(0, rows).every((x) => x >= 0)).to.equal(true);
+    });
+
+  it('may be memory of given draws', async () => {
+    const { made, rows, batch, floats, out } = drawing('errors');
+    using _ = made;
+    const state = await made.state();
+    const found: number[][] = [];
+    for (const shared of [false, true]) {
+      await made.loadState(state);
+      const draws = { 'uniform.0': floats([rows], (i) => (i + 1) / 8) };
+      const priorities = shared ? draws['uniform.0'] : floats([rows], () => 0);
+      made.update(stream, { ...batch, priorities }, out, { draws });
+      found.push([...(await priorities.toArray()), ...(await out.toArray())]);
+    }
+    expect(found[1]).to.deep.equal(found[0]);
+  });
+
+  it('of a delayed phase stay in the minibatches without it', async () => {
+    const rows = 4;
+    using made = learner(device, {
+      name: 'delayed',
+      ...{ rows, batch: { obs: [2] } },
+      networks: { q: new Network([linear(2, 1)]), p: new Network([linear(2, 1)]) },
+      optimizers: { q: sgd({ learningRate: 1e-3 }), p: sgd({ learningRate: 1e-3 }) },
+      update({ q, p }, { obs }) {
+        const size = q(obs).reshape([rows]).square();
+        const losses = [size.mean(), p(obs).square().mean()] as const;
+        return [
+          { minimize: { q: losses[0] } },
+          { every: 2, minimize: { p: losses[1] }, priorities: size },
+        ];
+      },
+    });
+    const obs = device.allocate({ shape: [rows, 2] }).write(new Float32Array(2 * rows).fill(1));
+    const priorities = device.allocate({ shape: [rows] });
+    const out = device.allocate({ shape: [0] });
+    for (const due of [true, false, true, false]) {
+      priorities.write(new Float32Array(rows).fill(-1));
+      made.update(stream, { obs, priorities }, out);
+      expect((await priorities.toArray()).every((x) => x >= 0)).to.equal(due);
+    }
+  });
 
   it('a watch reads them in the memory of the learner', async () => {
     const rows = 4;

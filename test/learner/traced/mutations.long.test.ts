@@ -65,6 +65,14 @@ const mutations: readonly Mutation[] = [
   ['learner/update', 'times > 1', 'false', 'schedules that read the count within an update'],
   ['learner/update', 'follow?.phase === p', 'follow', 'the step that moves a follower', 78],
   ['learner/update', 'this.#step.due |= ', 'void ', 'the groups that are due'],
+  ['learner/program', "kind === 'copied' && !ends", 'false', 'followers of several phases', 1118],
+  [
+    'learner/update',
+    'together && !delayed && priorities',
+    'together && priorities',
+    'priorities of delayed phases',
+    44,
+  ],
   ['learner/program', 'if (readLater)', 'if (false)', 'followers that later launches read', 12],
   ['learner/program', 'always || withSteps', 'true', 'followers of other steps', 14],
   [
@@ -95,7 +103,6 @@ const mutations: readonly Mutation[] = [
   ],
   ['learner/update', 'outputs[this.#program.priorities]', 'outputs[0]', 'priorities', 2],
   ['learner/update', 'if (!computed)', 'if (computed)', 'the sections of losses'],
-  ['plan/late-sums', 'if (overwritten)', 'if (false)', 'operands that are overwritten', 138],
   ['plan/late-sums', '!sections[section].records', 'false', 'sums that other launches read', 30],
   ['learner/step-end', 'first ? 0 : 1', '0', 'the means of scalars'],
   ['plan/plan', 'launch.section < section', 'launch.section <= section', 'the starts of sections'],

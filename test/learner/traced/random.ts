@@ -323,7 +323,14 @@ export function drawn(seed: number): Drawn {
     let priorities: Term | null = null;
     if (!prioritized && choices.chance(0.5)) {
       const rows = pool.filter(({ shape }) => shape.length === 2 && shape[0] === ROWS);
+      // Priorities may be a value that other ops read. This choice changes no other one.
+      const own = new Choices(seed + 2 ** 20);
+      const single = terms.filter(
+        ({ kind, shape }) => kind !== 'field' && shape[0] === ROWS && sizeOf(shape) === ROWS,
+      );
+      const known = single.length > 0 && own.chance(0.6) ? own.of(single) : null;
       priorities = op('sum', choices.of(rows));
+      if (known && known.shape.length <= 2) priorities = known;
       prioritized = true;
     }
     enter(order, [...losses, ...scalars].map(([, term]) => term).concat(priorities ?? []), p);
@@ -663,6 +670,12 @@ class Made {
     const executable = this.#keep(graph.instantiate());
     return () => stream.replay(executable);
   }
+  /** Returns the priorities of an update as text, and clears them for the next one. */
+  async prioritized(): Promise<string> {
+    const values = await this.priorities.toArray();
+    this.priorities.write(new Float32Array(values.length));
+    return [...values].join();
+  }
   /** Returns all parameters and states of optimizers as text. */
   async bits(): Promise<string> {
     const state = await this.learner.state();
@@ -874,11 +887,13 @@ async function changedBits(given: Drawn): Promise<string | null> {
     try {
       await made.learner.ready;
       const run = capture ? made.captured() : () => made.update();
+      const priorities: string[] = [];
       for (let k = 0; k < COUNT; k += rows) {
         made.feed(k);
         run();
+        priorities.push(await made.prioritized());
       }
-      const bits = await made.bits();
+      const bits = `${await made.bits()}\npriorities ${priorities}`;
       first ??= bits;
       if (bits === first) continue;
       const [found, wanted] = [bits, first].map((text) => text.split('\n'));

@@ -169,7 +169,10 @@ export class ProgramUpdate extends Owner {
     const together = this.#together && !look && !records && !(stream instanceof WatchedStream);
     this.#step = { together, due: this.#end.bitOf(1), blocks: 0, steps: new Map() };
     const at = program.priorities;
-    const direct = at >= 0 && this.plan.redirect(at, (together && priorities) || null);
+    // Launches of other phases may compute the priorities of a delayed phase in each minibatch.
+    const delayed = program.phases.some((phase) => phase.priorities >= 0 && phase.every > 1);
+    const to = (together && !delayed && priorities) || null;
+    const direct = at >= 0 && this.plan.redirect(at, to, [...draws.values()]);
     const after = look && ((launch: number) => look(`launch ${launch}`));
     for (const [p, phase] of program.phases.entries()) {
       const last = phase.sections.at(-1) as (typeof phase.sections)[number];

@@ -137,7 +137,8 @@ export function enqueueDraw(
     const from = reals as [number, number];
     blocks = drawOnly(generator, stream, kernel as 'random_normal', to, from);
   };
-  if (copied.every((each) => each === undefined)) draw(whole);
+  // A draw of one op may be a result, whose memory Plan.redirect() changes.
+  if (copied.every((each) => each === undefined)) draw(parts.length > 1 ? whole : parts[0]!);
   else
     for (const [i, from] of copied.entries()) {
       const to = parts[i]!;

@@ -327,16 +327,18 @@ export class Plan implements Disposable {
    *
    * @param output index of the result
    * @param to contiguous float32 of the result's size, or null for the result's own memory
+   * @param given other tensors that the launches read, such as the numbers of draws
    * @returns whether the memory is used. It is not if the result has memory outside of the plan, or if `to`
-   *   has gaps or overlaps an input of the last bind()
+   *   has gaps, is memory that the launches use, or overlaps `given` or an input of the last bind()
    */
-  redirect(output: number, to: Floats | null): boolean {
+  redirect(output: number, to: Floats | null, given: readonly Tensor[] = []): boolean {
     const buffer = this.#results[output] as Buffer;
     const free =
       to?.contiguous &&
       !buffer.tensor &&
       !this.#outside.has(to.handle) &&
-      ![...this.#last.values()].some(({ tensor }) => overlap(tensor, to));
+      ![...this.#last.values()].some(({ tensor }) => overlap(tensor, to)) &&
+      !given.some((tensor) => overlap(tensor, to));
     const memory = free ? to : null;
     if (memory === (this.#redirected.get(output) ?? null)) return memory !== null;
     if (memory) this.#redirected.set(output, memory);
