@@ -543,6 +543,31 @@ describe('phases of traced learners', () => {
     }
   });
 
+  it('a copied follower counts the steps of an optimizer in all phases', async () => {
+    const made = rig.keep(
+      learner(rig.device, {
+        name: 'copied',
+        rows: 1,
+        batch: { obs: [1] },
+        networks: { q: new Network([linear(1, 1)]), target: copied('q', { every: 2 }) },
+        optimizers: { q: sgd({ learningRate: 0.1 }) },
+        update: ({ q }, { obs }) => [
+          { minimize: { q: q(obs).mean() } },
+          { every: 2, minimize: { q: q(obs).mean() } },
+        ],
+      }),
+    );
+    const obs = rig.zeros(1, 1);
+    const copies: boolean[] = [];
+    // The optimizer has done 2, 3, 5 and 6 steps after a minibatch.
+    for (let k = 0; k < 4; k++) {
+      made.weights('target').write(Float32Array.of(7, 7));
+      made.update(rig.stream, { obs }, rig.zeros(1));
+      copies.push((await made.weights('target').toArray())[0] !== 7);
+    }
+    expect(copies).to.deep.equal([true, false, false, true]);
+  });
+
   it('schedules set the learning rate from the number of steps of the optimizer', async () => {
     const made = steps(
       ({ a, b }) => [{ minimize: { a: a.neg() } }, { minimize: { a: a.neg(), b: b.neg() } }],

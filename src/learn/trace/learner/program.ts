@@ -244,6 +244,8 @@ export class Program extends Owner {
     const phase = of.at(-1);
     if (phase === undefined) return null;
     const { every: period } = this.phases[phase]!;
+    // Whether no minibatch steps the optimizer in an earlier phase only.
+    const ends = of.every((p) => this.phases[p]!.every % period === 0);
     for (const holder of this.holders) {
       const { follower } = holder;
       const place = holders.findIndex((each) => each.name === follower?.of);
@@ -252,6 +254,7 @@ export class Program extends Owner {
       const always = follower.with === null && period === 1;
       const withSteps = follower.with === name && of.length === 1;
       if (kind === 'polyak' && !(every === 1 && (always || withSteps))) continue;
+      if (kind === 'copied' && !ends) continue;
       const memory = memories.get(holder)!;
       const readLater = [...order].some(
         ([node, p]) => p > phase && node.inputs.some((input) => memoryOf(input) === memory),
