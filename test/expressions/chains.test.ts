@@ -2,9 +2,13 @@
 import { expect } from 'chai';
 import type { Expression } from '../../src/entries/trace.ts';
 import { constant, grad, huber } from '../../src/entries/trace.ts';
+import { chained } from '../../src/learn/trace/plan/chains.ts';
+import type { Buffer } from '../../src/learn/trace/plan/launches.ts';
+import type { Lowering } from '../../src/learn/trace/plan/lowering.ts';
 import { setting } from '../rig/setting.ts';
 import { ON_HOST } from '../rig/tested-device.ts';
 import { changedByChain } from './elementwise.ts';
+import { all, arena, launch } from './hand-made.ts';
 import { computed, type Inputs, type Program } from './rig.ts';
 
 const COUNT = ON_HOST ? setting({ short: 30, all: 60, long: 60 }) : 15;
@@ -146,6 +150,36 @@ describe('chains of elementwise ops', () => {
       return { z: product(y!, y!).sum().mul(first).neg() };
     };
     expect(await kernels(sum)).to.deep.equal(['gemm', 'sum_chain']);
+  });
+
+  it('an op does not move past a write of memory that it reads through another buffer', () => {
+    const outside = (at: number, more: object) =>
+      arena(4, { ...more, tensor: { size: 4, handle: 7, byteOffset: 16 * at } });
+    const unary = (to: Buffer, from: Buffer) =>
+      launch('unary', [all(to), all(from)], { wholes: [1, 4, 4, 4, 9] });
+    const constants: number[] = [];
+    const lowering = {
+      constants,
+      constant: (words: Float32Array) => {
+        const offset = constants.push(...words) - words.length;
+        return { buffer: arena(0, { kind: 'constants' }), offset, strides: [1] };
+      },
+    } as unknown as Lowering;
+    const [first, second, result] = [arena(4), arena(4), arena(4)];
+    for (const [at, moves] of [
+      [0, false],
+      [1, true],
+    ] as const) {
+      const launches = [
+        unary(first, outside(0, { kind: 'memory', name: 'alpha' })),
+        launch('gemm', [all(second), all(result)]),
+        launch('fill', [all(outside(at, { output: true }))]),
+        unary(result, first),
+      ];
+      const kernels = chained(lowering, launches).map(({ kernel }) => kernel);
+      const apart = ['unary', 'gemm', 'fill', 'unary'];
+      expect(kernels).to.deep.equal(moves ? ['gemm', 'fill', 'chain'] : apart);
+    }
   });
 
   describe('a sum of all elements', () => {

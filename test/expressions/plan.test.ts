@@ -288,6 +288,41 @@ describe('plans of expressions', () => {
     expect(String(traced.plan)).to.not.match(/fill|copy/);
   });
 
+  it('equal constants with zeros around them at different places are different', async () => {
+    const x = { shape: [3, 2], values: choices.numbers(6) };
+    const program = ({ x }: { x: Expression<readonly [3, 2]> }) =>
+      Object.fromEntries(
+        [0, 1, 2].map((i) => {
+          const [slope] = grad(x.slice(0, i, i + 1).mean(), [x]).gradients;
+          return [`y${i}`, x.mul(slope)];
+        }),
+      );
+    const { results, exact } = await ran({ x }, program as never);
+    for (const [name, values] of Object.entries(exact))
+      expect([...results[name]!], name).to.deep.equal([...values].map(Math.fround));
+  });
+
+  it('a plan writes out constants of up to 2^20 elements in all', () => {
+    const count = 20;
+    const shape = [2, 2 ** 15] as const;
+    using traced = trace(device, { x: { shape, contiguous: true } }, ({ x }) =>
+      Object.fromEntries(
+        Array.from({ length: count }, (_, i) => {
+          const [slope] = grad(
+            x
+              .slice(0, 0, 1)
+              .sum()
+              .mul(i + 1),
+            [x],
+          ).gradients;
+          return [`y${i}`, x.mul(slope)];
+        }),
+      ),
+    );
+    const fills = String(traced.plan).match(/ fill /g) ?? [];
+    expect(fills.length).to.equal(count - 15);
+  });
+
   it('the gradient of a mean over an axis multiplies by its scale before it repeats elements', () => {
     const single: InternalOptions = { chains: false };
     using traced = trace(

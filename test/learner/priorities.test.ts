@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { linear, Network } from '../../src/entries/learner.ts';
 import { learner, sgd, uniform } from '../../src/entries/trace.ts';
 import { type Device, openDevice, type Tensor } from '../../src/index.ts';
+import type { Plan } from '../../src/learn/trace/plan/plan.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 import { builtIn } from './nodes.ts';
 
@@ -112,19 +113,50 @@ describe('priorities', () => {
       expect(found[0]!.slice(0, rows).every((x) => x >= 0)).to.equal(true);
     });
 
-  it('may be memory of given draws', async () => {
-    const { made, rows, batch, floats, out } = drawing('errors');
+  it('may be memory of numbers that a later launch draws', async () => {
+    const { batch, floats, rows, made: other } = drawing('errors');
+    other.close();
+    using made = learner(device, {
+      name: 'later',
+      ...{ rows, batch: { obs: [2], rewards: [] } },
+      networks: { q: new Network([linear(2, 1)]) },
+      optimizers: { q: sgd({ learningRate: 1e-3 }) },
+      update({ q }, { obs, rewards }) {
+        const error = q(obs).reshape([rows]).sub(rewards);
+        const scalars = { mean: uniform([rows]).mean() };
+        return { minimize: { q: error.square().mean() }, scalars, priorities: error };
+      },
+    });
+    const out = device.allocate({ shape: [1] });
+    const drawn = floats([rows], (i) => (i + 1) / 8);
+    made.update(stream, { ...batch, priorities: drawn }, out, { draws: { 'uniform.0': drawn } });
+    expect(await out.toArray()).to.deep.equal(Float32Array.of(0.3125));
+  });
+
+  it('redirect() refuses memory that the learner or a batch uses', () => {
+    const { made, rows, batch, floats } = drawing('errors');
     using _ = made;
-    const state = await made.state();
-    const found: number[][] = [];
-    for (const shared of [false, true]) {
-      await made.loadState(state);
-      const draws = { 'uniform.0': floats([rows], (i) => (i + 1) / 8) };
-      const priorities = shared ? draws['uniform.0'] : floats([rows], () => 0);
-      made.update(stream, { ...batch, priorities }, out, { draws });
-      found.push([...(await priorities.toArray()), ...(await out.toArray())]);
-    }
-    expect(found[1]).to.deep.equal(found[0]);
+    const plan = made.plan as Plan;
+    const size = plan.outputs.map((output) => output.size);
+    const at = size.indexOf(rows);
+    const shared = floats([3 * rows], () => 0);
+    const part = (at: number) => shared.view({ shape: [rows], offset: at * rows });
+    plan.bind(stream, { ...batch, rewards: part(1) });
+    const packed = floats([rows, 2], () => 0);
+    const vector = made.parameters;
+    const cases: readonly (readonly [number, Floats, boolean])[] = [
+      [at, floats([rows], () => 0), true],
+      [at, packed.view({ shape: [rows], strides: [2] }), false],
+      [at, part(0), true],
+      [at, part(1), false],
+      [at, part(2), true],
+      [at, batch.obs.view({ shape: [rows], offset: rows }), false],
+      [at, vector.view({ shape: [1] }), false],
+      [0, floats([size[0]!], () => 0), false], // a gradient has memory of its optimizer
+    ];
+    for (const [i, [output, to, taken]] of cases.entries())
+      expect(plan.redirect(output, to), `case ${i}`).to.equal(taken);
+    expect(plan.redirect(at, null)).to.equal(false);
   });
 
   it('of a delayed phase stay in the minibatches without it', async () => {

@@ -181,8 +181,8 @@ class Programs {
     return buffer.output || [...this.#users.get(buffer)!].some((launch) => !among.has(launch));
   }
 
-  /** Returns the program of some steps, or null if they exceed a limit. */
-  of(steps: readonly Step[], group: Group, most: number): Program | null {
+  /** Returns the program of some steps with at most `results`, or null if they exceed a limit. */
+  of(steps: readonly Step[], group: Group, results: number): Program | null {
     const { rows } = group;
     if (steps.length > MAX_STEPS) return null;
     const among = new Set(steps.map(({ launch }) => launch));
@@ -215,7 +215,7 @@ class Programs {
     // A chain is in place only for its first output.
     const later = outputs.slice(1).map(({ output }) => output.buffer);
     if (inputs.some(({ buffer }) => later.includes(buffer))) return null;
-    if (outputs.length > most || inputs.length > inputLimit || constants.length > MAX_CONSTANTS)
+    if (outputs.length > results || inputs.length > inputLimit || constants.length > MAX_CONSTANTS)
       return null;
     words.set(constants, 3 * MAX_STEPS);
     words.set([steps.length], 3 * MAX_STEPS + MAX_CONSTANTS);
@@ -240,9 +240,8 @@ function launchOf(
   };
   const { sum, launch: first } = steps[0]!;
   if (sum) {
-    const element = ({ buffer, offset }: Operand): View => ({
-      ...{ buffer, offset, shape: [1], strides: [1] },
-    });
+    const one = { shape: [1], strides: [1] };
+    const element = ({ buffer, offset }: Operand): View => ({ buffer, offset, ...one });
     const unused = { ...program, shape: [1] };
     return {
       ...common,
@@ -353,7 +352,7 @@ function belongs(group: Group, step: Step, next: boolean): boolean {
 /**
  * Returns the launches of a plan with chains. A chain stays within a section of the plan, because each
  * section may be skipped. If the chains need more than 1.2 times the memory, ops do not move. If that
- * does not help, chains of the largest ops have one result, and then these ops stay apart.
+ * does not help, ops move again, but the largest ones form chains with one result. At last they form none.
  *
  * @param launches in the order of their sections
  */
@@ -376,12 +375,11 @@ export function chained(lowering: Lowering, launches: readonly Launch[]): readon
 
 /** Returns one group of two, or null if they do not fit. A sum stays the first step. */
 function together(first: Group, second: Group): Group | null {
-  const [sum, ...rest] = second.steps as [Step, ...Step[]];
   if (first.steps[0]!.sum) return null;
-  const steps = sum.sum ? [sum, ...first.steps, ...rest] : [...first.steps, sum, ...rest];
-  let group: Group | null = { ...first, steps: steps.slice(0, 1) };
-  if (sum.sum) group = { ...second, steps: [sum] };
-  for (const step of steps.slice(1)) group = group && joined(group, step);
+  const [head, ...rest] = second.steps as [Step, ...Step[]];
+  let group: Group | null = head.sum ? { ...second, steps: [head] } : first;
+  for (const step of head.sum ? [...first.steps, ...rest] : second.steps)
+    group = group && joined(group, step);
   return group;
 }
 
@@ -459,8 +457,8 @@ function withChains(
     if (!done) items.push({ group: { steps: [step], rows: step.rows, columns: step.columns } });
   }
   const programs = new Programs(lowering, given);
-  const most = ({ rows, columns }: Group): number => (rows * columns < large ? OUTPUTS : outputs);
-  if (moved > 0) moveBack(items, (group) => programs.of(group.steps, group, most(group)) !== null);
+  const limit = ({ rows, columns }: Group): number => (rows * columns < large ? OUTPUTS : outputs);
+  if (moved > 0) moveBack(items, (group) => programs.of(group.steps, group, limit(group)) !== null);
   return items.flatMap((item) => ('launch' in item ? [item.launch] : cut(item.group)));
 
   /** Cuts a group into the longest chains that keep the limits. */
@@ -468,9 +466,9 @@ function withChains(
     const launches: Launch[] = [];
     for (let from = 0; from < group.steps.length; ) {
       let end = group.steps.length;
-      let program = programs.of(group.steps.slice(from, end), group, most(group));
+      let program = programs.of(group.steps.slice(from, end), group, limit(group));
       while (!program && end > from + 1)
-        program = programs.of(group.steps.slice(from, --end), group, most(group));
+        program = programs.of(group.steps.slice(from, --end), group, limit(group));
       const steps = group.steps.slice(from, end);
       const alone = steps.length === 1 || !program;
       launches.push(alone ? steps[0]!.launch : launchOf(lowering, steps, group, program!));

@@ -36,6 +36,8 @@ export interface Call {
 const SQUASHED_STRIDE = 2;
 /** Largest number of elements of a constant that a plan writes out, instead of filling or copying it. */
 const MAX_WRITTEN = 2 ** 16;
+/** Largest number of elements of all constants with which a plan writes out another one. */
+const MAX_CONSTANTS = 2 ** 20;
 
 /** The place of a smaller value in a larger one: the shape of the larger one, and the first offset. */
 interface Region {
@@ -378,6 +380,7 @@ export class Lowering {
     const key = `${offset} ${shape} ${strides} ${region.shape} ${region.offset}`;
     const known = this.#written.get(key);
     if (known) return known;
+    if (this.constants.length + sizeOf(region.shape) > MAX_CONSTANTS) return null;
     const elements = new Float32Array(sizeOf(region.shape));
     const [from, to] = [rowMajor(shape), rowMajor(region.shape)];
     for (let i = 0; i < sizeOf(shape); i++) {
