@@ -329,7 +329,7 @@ export class Plan implements Disposable {
    * @param to contiguous float32 of the result's size, or null for the result's own memory
    * @param given other tensors that the launches read, such as the numbers of draws
    * @returns whether the memory is used. It is not if the result has memory outside of the plan, or if `to`
-   *   has gaps, is memory that the launches use, or overlaps `given` or an input of the last bind()
+   *   has gaps or is memory of the learner. Nor may it overlap `given` or an input of the last bind()
    */
   redirect(output: number, to: Floats | null, given: readonly Tensor[] = []): boolean {
     const buffer = this.#results[output] as Buffer;
