@@ -377,9 +377,9 @@ describe('committed kernel images', function () {
         /which thread \d+ of block \d+/,
       ],
       [
-        'without its first barrier',
+        'without its barriers',
         'step_end',
-        (body) => body.replace(barrier, ''),
+        (body) => body.replaceAll(barrier, ''),
         /which thread \d+ of block \d+/,
       ],
       [
