@@ -148,7 +148,7 @@ const mutations: readonly Mutation[] = [
   ],
   ['plan/chains', '+ 1 + 8 * d', '+ 1', 'the fourth operand', '400 chains'],
   ['plan/chains', 'j > i && steps.some', 'j > i + 1 && steps.some', 'ops that move back'],
-  ['plan/chains', 'reals: [sum.factor]', 'reals: [1]', 'the factor of a sum'],
+  ['plan/chains', 'reals: [factor]', 'reals: [1]', 'the factor of a sum'],
   ['plan/chains', '.sum ? SUM_INPUT : INPUTS', '.sum ? INPUTS : INPUTS', 'the inputs of a sum'],
   ['plan/chains', 'return 98;', 'return 97;', 'the number of an op', '400 chains'],
 ];

@@ -68,8 +68,8 @@ const mutations: readonly Mutation[] = [
   ['learner/program', "kind === 'copied' && !ends", 'false', 'followers of several phases', 1118],
   [
     'learner/update',
-    'together && !delayed && priorities',
-    'together && priorities',
+    'delayed ? -1 : program.priorities',
+    'program.priorities',
     'priorities of delayed phases',
     44,
   ],

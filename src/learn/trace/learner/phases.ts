@@ -1,4 +1,4 @@
-/** The phases of an update: what the function of a description returns, checked. */
+/** Runs the function of a description, and checks the phases that it returns. */
 import type { Tensor } from '../../../device/device.ts';
 import type { Optimizer } from '../../optimizer.ts';
 import { Expression, expressionOf, nodeFrom, nodeOf, reshaped } from '../expression.ts';

@@ -52,6 +52,11 @@ export class ProgramUpdate extends Owner {
   readonly #end: StepEnd;
   /** optimizers whose count is read within an update, so that each step is counted at once */
   readonly #countedAtOnce: ReadonlySet<Stepper>;
+  /**
+   * index of the priorities among the plan's outputs if launches may write them to the caller's memory, or
+   * −1. Launches of other phases may compute the priorities of a delayed phase in each minibatch
+   */
+  readonly #redirects: number;
   /** whether a captured update has several minibatches, whose cycles begin at the first one */
   #whole = false;
   /** the step that runs now: what `step_end` has to do for it */
@@ -68,6 +73,8 @@ export class ProgramUpdate extends Owner {
     this.#loaded = loaded;
     this.#guards = counts && device.family === 'host';
     this.#together = options.late ?? true;
+    const delayed = program.phases.some(({ priorities, every }) => priorities >= 0 && every > 1);
+    this.#redirects = delayed ? -1 : program.priorities;
     using construction = guardConstruction(this);
     this.plan = own(this, new Plan(device, program.sections, generator, options));
     const { phases, holders, steppers, counters } = program;
@@ -168,10 +175,8 @@ export class ProgramUpdate extends Owner {
     // A record or a watch reads sums and counts within the step.
     const together = this.#together && !look && !records && !(stream instanceof WatchedStream);
     this.#step = { together, due: this.#end.bitOf(1), blocks: 0, steps: new Map() };
-    const at = program.priorities;
-    // Launches of other phases may compute the priorities of a delayed phase in each minibatch.
-    const delayed = program.phases.some((phase) => phase.priorities >= 0 && phase.every > 1);
-    const to = (together && !delayed && priorities) || null;
+    const at = this.#redirects;
+    const to = (together && priorities) || null;
     const direct = at >= 0 && this.plan.redirect(at, to, [...draws.values()]);
     const after = look && ((launch: number) => look(`launch ${launch}`));
     for (const [p, phase] of program.phases.entries()) {

@@ -223,40 +223,54 @@ class Programs {
   }
 }
 
-/** Returns the launch of a program. */
+/** Properties of the launches of chains and of sums with chains. */
+const commonOf = (steps: readonly Step[]) => ({
+  writes: OUTPUTS,
+  node: steps.at(-1)!.launch.node,
+  section: steps[0]!.launch.section,
+  chain: steps.map(({ launch }): Node => launch.node),
+});
+
+/** Adds the words of a program to the constants of a plan. */
+function programView(lowering: Lowering, words: Float32Array): View {
+  const { buffer, offset } = lowering.constant(words, [words.length]);
+  return { buffer, offset, shape: [words.length], strides: [1] };
+}
+
+/** Returns the launch of a sum and the program that follows it. */
+function sumLaunchOf(
+  lowering: Lowering,
+  steps: readonly Step[],
+  { kind, rows, columns, factor }: Sum,
+  { outputs, inputs, words }: Program,
+): Launch {
+  const program = programView(lowering, words);
+  const one = { shape: [1], strides: [1] };
+  const element = ({ buffer, offset }: Operand): View => ({ buffer, offset, ...one });
+  const unused = { ...program, ...one };
+  return {
+    ...commonOf(steps),
+    kernel: 'sum_chain',
+    views: [
+      ...Array.from({ length: OUTPUTS }, (_, k) => element((outputs[k] ?? outputs[0]!).output)),
+      steps[0]!.launch.views[1]!,
+      ...Array.from({ length: SUM_INPUT }, (_, k) => (inputs[k] ? element(inputs[k]) : unused)),
+      program,
+    ],
+    inPlace: [],
+    wholes: [kind, rows, columns, outputs.length],
+    reals: [factor],
+  };
+}
+
+/** Returns the launch of a program on rows and columns. */
 function launchOf(
   lowering: Lowering,
   steps: readonly Step[],
   { rows, columns }: Group,
   { outputs, inputs, words }: Program,
 ): Launch {
-  const { buffer, offset } = lowering.constant(words, [words.length]);
-  const program: View = { buffer, offset, shape: [words.length], strides: [1] };
-  const common = {
-    writes: OUTPUTS,
-    node: steps.at(-1)!.launch.node,
-    section: steps[0]!.launch.section,
-    chain: steps.map(({ launch }): Node => launch.node),
-  };
-  const { sum, launch: first } = steps[0]!;
-  if (sum) {
-    const one = { shape: [1], strides: [1] };
-    const element = ({ buffer, offset }: Operand): View => ({ buffer, offset, ...one });
-    const unused = { ...program, shape: [1] };
-    return {
-      ...common,
-      kernel: 'sum_chain',
-      views: [
-        ...Array.from({ length: OUTPUTS }, (_, k) => element((outputs[k] ?? outputs[0]!).output)),
-        first.views[1]!,
-        ...Array.from({ length: SUM_INPUT }, (_, k) => (inputs[k] ? element(inputs[k]) : unused)),
-        program,
-      ],
-      inPlace: [],
-      wholes: [sum.kind, sum.rows, sum.columns, outputs.length],
-      reals: [sum.factor],
-    };
-  }
+  const program = programView(lowering, words);
   const view = ({ buffer, offset, row, column }: Operand): View => {
     const width = column === 0 ? 1 : columns;
     const shape = [rows > 1 && row === 0 ? 1 : rows, width];
@@ -269,7 +283,7 @@ function launchOf(
   const written = Array.from({ length: OUTPUTS }, (_, k) => outputs[k] ?? outputs[0]!);
   const unused: View = { ...program, shape: [1, 1], strides: [1, 1] };
   return {
-    ...common,
+    ...commonOf(steps),
     kernel: 'chain',
     views: [
       ...written.map(({ output }) => view(output)),
@@ -385,7 +399,7 @@ function together(first: Group, second: Group): Group | null {
 
 /**
  * Moves groups back to the first item that uses their results, if it is a group and they fit in one chain.
- * The items between them must not write what the moved group uses.
+ * The items between them must not write memory that the moved group uses.
  */
 function moveBack(items: Item[], fits: (group: Group) => boolean): void {
   for (let i = items.length - 2; i >= 0; i--) {
@@ -470,8 +484,10 @@ function withChains(
       while (!program && end > from + 1)
         program = programs.of(group.steps.slice(from, --end), group, limit(group));
       const steps = group.steps.slice(from, end);
-      const alone = steps.length === 1 || !program;
-      launches.push(alone ? steps[0]!.launch : launchOf(lowering, steps, group, program!));
+      const [{ launch, sum }] = steps as [Step];
+      if (steps.length === 1 || !program) launches.push(launch);
+      else if (sum) launches.push(sumLaunchOf(lowering, steps, sum, program));
+      else launches.push(launchOf(lowering, steps, group, program));
       from = end;
     }
     return launches;

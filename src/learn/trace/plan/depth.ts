@@ -50,7 +50,7 @@ function rangeOf({ shape, strides, offset }: View): readonly [from: number, end:
 }
 
 /**
- * Returns what a launch reads and writes. The memory of an input is one element here, because its
+ * Returns the accesses of a launch. The memory of an input is one element here, because its
  * strides are unknown. A layer's own code may write each of its operands, and memory of its own.
  *
  * @param poisoned buffers that are filled after the launch
