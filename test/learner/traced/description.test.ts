@@ -280,6 +280,10 @@ describe('wrong descriptions of traced learners', () => {
     expect(run({ obs: bytes })).to.match(
       /^own: 'obs' must be float32, got uint8; describe it as \{ shape: \[5\], dtype: 'uint8' \} \(/,
     );
+    const words = rig.keep(rig.device.allocate({ shape: [ROWS], dtype: 'int32' }));
+    expect(run({ obs: rig.zeros(ROWS, OBS), priorities: words })).to.match(
+      /^own: 'priorities' must be float32, got int32; allocate it as float32 \(/,
+    );
     expect(run({ obs: rig.zeros(ROWS, OBS), priorities: rig.zeros(ROWS) })).to.match(
       /^own: the batch wants priorities, which update does not return/,
     );

@@ -213,10 +213,13 @@ export class Fields {
       refuseRange(
         `${this.#what}: '${name}' must be [${wanted.join(', ')}], got ${shown(tensor.shape)}`,
       );
-    if (!any && tensor.dtype !== dtype)
-      refuseType(
-        `${this.#what}: '${name}' must be ${dtype}, got ${tensor.dtype}; describe it as { shape: ${shown(shape)}, dtype: '${tensor.dtype}' }`,
-      );
+    if (!any && tensor.dtype !== dtype) {
+      const advice =
+        name === 'priorities'
+          ? `allocate it as ${dtype}`
+          : `describe it as { shape: ${shown(shape)}, dtype: '${tensor.dtype}' }`;
+      refuseType(`${this.#what}: '${name}' must be ${dtype}, got ${tensor.dtype}; ${advice}`);
+    }
     const inner = shape.map((_, d) => sizeOf(shape.slice(d + 1)));
     const step = r > 1 ? (tensor.strides[0] as number) : Math.max(sizeOf(shape), 1);
     const gaps =
